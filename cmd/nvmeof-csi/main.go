@@ -53,23 +53,24 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nvmeof-csi --endpoint unix:///csi/csi.sock [--config FILE] [--node]",
 		Short: "CSI driver: volumes as namespaces of nvmeof targets",
-		Long: `Serves CSI on a unix socket: with --config the controller, which makes volumes on the targets
-that the file names and gives them to nodes; with --node the node, which connects to
-them by the kernel's initiator (nvme-rdma), or nvmeof attach, and mounts them.`,
+		Long: `Serve CSI on a unix socket. With --config it is the controller, which creates
+volumes on the targets that the file names and publishes them to nodes. With
+--node it is the node, which connects to them by the kernel's initiator
+(nvme-rdma) or nvmeof attach, and mounts them.`,
 		Args: cobra.NoArgs, Version: version(), SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	f := cmd.Flags()
 	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "unix socket to serve on")
-	f.StringVar(&o.config, "config", "", "file of the targets, for the controller")
-	f.BoolVar(&o.node, "node", false, "serve the node")
-	f.BoolVar(&o.attach, "attach", false, "connect by nvmeof attach and nbd-client, where the kernel has no NVMe over RDMA")
-	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "folder of the files hostnqn and hostid of the machine")
-	f.StringVar(&o.hostNQN, "hostnqn", "", "name of this host (default: that of the file)")
-	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: that of the file, or the one in its name)")
+	f.StringVar(&o.config, "config", "", "run the controller, with the targets that this file lists")
+	f.BoolVar(&o.node, "node", false, "run the node service")
+	f.BoolVar(&o.attach, "attach", false, "connect by nvmeof attach and nbd-client, for kernels without NVMe over RDMA")
+	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "directory with the machine's hostnqn and hostid files")
+	f.StringVar(&o.hostNQN, "hostnqn", "", "NQN of this host (default: from the file hostnqn)")
+	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: from the file hostid, or the UUID in the NQN)")
 	f.IntVar(&o.loss, "ctrl-loss-tmo", 600, "seconds until a node gives up a target that is away, and its pods lose their volumes; -1: never")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log all calls, and not those alone that fail")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log all calls, not only those that fail")
 	return cmd
 }
 
@@ -172,7 +173,7 @@ func orFile(given, file string) (string, error) {
 func listen(endpoint string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(endpoint, "unix:")
 	if path = strings.Replace(path, "//", "", 1); !isUnix || path == "" {
-		return nil, fmt.Errorf("--endpoint %s: it is unix:PATH", endpoint)
+		return nil, fmt.Errorf("--endpoint %s: want unix:PATH", endpoint)
 	}
 	return socketfile.NewListener(path)
 }

@@ -115,9 +115,9 @@ func TestAttachStops(t *testing.T) {
 	a := startAttach(t, s)
 	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket).want(t, exitFailed, "served by another process")
 	command(t, "attach", "-a", s.addr, "-n", testNQN).want(t, exitUsage, "--socket is missing")
-	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", filepath.Join(t.TempDir(), "s"), "--clients", "-4").want(t, exitUsage, "--clients -4: at least 1")
+	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", filepath.Join(t.TempDir(), "s"), "--clients", "-4").want(t, exitUsage, "--clients -4: want at least 1")
 	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"d/s").want(t, exitFailed, a.socket+"d: no such file or directory: make that folder")
-	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"2", "--namespace-id", "7").want(t, exitUsage, "there is: 1")
+	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"2", "--namespace-id", "7").want(t, exitUsage, "the subsystem has: 1")
 	a.stop()
 	if err := <-a.ended; err != nil {
 		t.Errorf("after a signal: %v", err)
@@ -145,5 +145,5 @@ func TestAttachRestart(t *testing.T) {
 	a = startAttach(t, s.testTarget, "-a", s.addr+","+s.second, "-k", "1", "-c", "1", "-l", "1", "--timeout", "2s", "--namespace-id", "2")
 	again.end(t)
 	err := <-a.ended // before its output is examined
-	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not connected again within 1s")
+	(outcome{errOut: a.errOut.String(), err: err}).want(t, exitConnection, s.addr+": not reconnected within 1s")
 }

@@ -184,7 +184,7 @@ func TestAttachReplaced(t *testing.T) {
 	c.write(t, "target.yaml", with(second, "other.img"))
 	startDurable(t, c)
 	n.wantErrno(t, 0, nbdEIO)
-	said := "namespace 1 is another: it has UUID " + second + ", and had UUID " + first
+	said := "namespace 1 is a different one: its identifier is now UUID " + second + ", and was UUID " + first
 	a.errOut.await(t, "nvmeof: path "+c.addr+":4420: "+said+"\n")
 	a.errOut.await(t, "nvmeof: disk 1: a request failed: ")
 	if b, err := os.ReadFile(filepath.Join(c.dir, "other.img")); err != nil || bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) {

@@ -109,7 +109,7 @@ func TestAttachWaits(t *testing.T) {
 	all.errOut.await(t, "namespace 2: namespace is not ready: the target waits")
 	socket := filepath.Join(t.TempDir(), "s")
 	line := []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", socket, "--namespace-id"}
-	command(t, append(line, "7")...).want(t, exitUsage, "there is: 1, 2")
+	command(t, append(line, "7")...).want(t, exitUsage, "the subsystem has: 1, 2")
 	given := startCommand(t, append(line, "2")...)
 	given.errOut.await(t, "namespace 2: namespace is not ready: the target waits for what it exports; still waiting\n")
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
@@ -202,7 +202,7 @@ func TestCounters(t *testing.T) {
 	a.errOut.await(t, "nvmeof: nbd: clients: 1; requests: 2; refused: 1\n")
 	n.wantErrno(t, 0, 0)
 	_ = n.c.Close()
-	gone := "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without a word: 1\n"
+	gone := "nvmeof: nbd: clients: 1; requests: 3; refused: 1; clients gone without disconnecting: 1\n"
 	for end := time.Now().Add(20 * time.Second); !strings.Contains(a.errOut.String(), gone) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ask()
 	}
@@ -216,5 +216,5 @@ func TestCounters(t *testing.T) {
 	ask()
 	c.errOut.await(t, "nvmeof: nvme0n1: clients: 0; requests: 0\nnvmeof: nvme0n2: clients: 0; requests: 0\n")
 	c.stop()
-	c.wantEnd(0, "nvmeof: nvme0n2: not published any more; clients: 0; requests: 0\n")
+	c.wantEnd(0, "nvmeof: nvme0n2: no longer published; clients: 0; requests: 0\n")
 }

@@ -32,7 +32,7 @@ func (s *testTarget) bench(t *testing.T) {
 		want(t, 0, "bs=(R) 4096B-4096B, (W) 16384B-16384B", "    lat percentiles (", " 50.0th=[", " 99.5th=[")
 	run(t, "--bssplit", "4k/10:16k/90", "-o", "table").want(t, 0, "4 KiB-16 KiB")
 	run(t, "--iopolicy", "round-robin", "-o", "table").want(t, 0, "randread      4 KiB      1", "Paths (round-robin):\n", ":4420: live, reconnected 0 times, ")
-	run(t, "--namespace-id", "1,3").want(t, exitUsage, "there is no such namespace")
+	run(t, "--namespace-id", "1,3").want(t, exitUsage, "no such namespace")
 	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitUsage, "block size 512 is no multiple of the store's 4096")
 	t.Run("several", func(t *testing.T) {
 		o := run(t, "--namespace-id", "all", "--numjobs", "2", "-i", "2", "--rw", "randwrite", "-o", "json").want(t, 0)
@@ -130,7 +130,7 @@ func TestBenchUsage(t *testing.T) {
 		"--rate 1m --rate_iops 5":  "one of them",
 		"--rate 1x":                "--rate: size",
 		"--thinktime x":            "thinktime",
-		"--thinktime_blocks 0":     "it is 1 to",
+		"--thinktime_blocks 0":     "want 1 to",
 		"--percentile_list 50:101": "as 50:99:99.9",
 		"--percentile_list NaN":    "as 50:99:99.9",
 		"--percentile_list 1:2:3:4:5:6:7:8:9:10:11:12:13:14:15:16:17:18:19:20:21": "21 percentiles, at most 20",
@@ -141,8 +141,8 @@ func TestBenchUsage(t *testing.T) {
 		"-a 127.0.0.1,a..b":                    "a..b", // a name that is never resolved
 		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
 		"--vs udp --bssplit 4k:8k":             "requests of one size",
-		"--iodepth 0":                          "--iodepth 0: it is 1 to 1024",
-		"--numjobs 0":                          "--numjobs 0: it is 1 to",
+		"--iodepth 0":                          "--iodepth 0: want 1 to 1024",
+		"--numjobs 0":                          "--numjobs 0: want 1 to",
 		"--rwmixread 101":                      "0 to 100",
 		"--runtime x":                          "runtime",
 		"--runtime -5":                         "runtime",
@@ -156,7 +156,7 @@ func TestBenchUsage(t *testing.T) {
 		"--verify crc32c --rw trim":            "nothing to verify",
 		"--rate-iops 1000,x":                   "--rate_iops: size",
 		"--output-format jsn":                  "did you mean json",
-		"--vs tcp":                             "it is udp",
+		"--vs tcp":                             "want udp",
 		"--vs local":                           "local=mem:1GiB",
 		"--vs local=mem:x":                     "--vs local",
 		"--vs udp --rw randrw":                 "compares reads or writes",

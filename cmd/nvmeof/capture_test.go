@@ -45,7 +45,7 @@ func TestCaptureCommand(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "capture", "-w", fifo).want(t, exitFailed, "start what reads it first")
+	command(t, "capture", "-w", fifo).want(t, exitFailed, "start its reader first")
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), ", subsystem "+testNQN+", controller ") {
 		t.Fatalf("%v: no names in a file of %d bytes", err, len(text))
@@ -72,7 +72,7 @@ func TestCaptureOfHost(t *testing.T) {
 		t.Errorf("%v: no names in a file of %d bytes", err, len(text))
 	}
 	command(t, "capture", "--device", "nvme7", "-w", file).want(t, exitFailed, "no such device")
-	command(t, "capture", "--device", "nvme0", "--socket", "x", "-w", file).want(t, exitUsage, "both given")
+	command(t, "capture", "--device", "nvme0", "--socket", "x", "-w", file).want(t, exitUsage, "exclude each other")
 	command(t, "capture", "--device", "nvme0", "--host", testNQN, "-w", file).want(t, exitUsage, "option host")
 	all := startCommand(t, "capture", "--device", "/dev/nvme0n1", "-w", file)
 	all.errOut.await(t, "nvmeof: capturing\n")
@@ -95,7 +95,7 @@ func TestTraceCommand(t *testing.T) {
 	if text := lines.out.String(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "Connect") || !strings.Contains(text, "success (0/00)") {
 		t.Errorf("shown is\n%s", text)
 	}
-	command(t, "trace", "-o", "yaml").want(t, exitUsage, "it is table or json")
+	command(t, "trace", "-o", "yaml").want(t, exitUsage, "want table or json")
 	command(t, "trace", "--slower-than", "5").want(t, exitUsage, "a duration, as 5ms")
 	as := startCommand(t, "trace", "--nsid", "1", "--count", "100", "-o", "json")
 	flush := func() {

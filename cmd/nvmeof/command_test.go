@@ -196,7 +196,7 @@ func TestCommands(t *testing.T) {
 		if o := command(t, s.at("id-ns", "-n", testNQN, "-b")...).want(t, 0); len(o.out) != 4096 {
 			t.Errorf("raw data has %d bytes", len(o.out))
 		}
-		command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", "7")...).want(t, exitUsage, "there is no such namespace; there is: 1, 2")
+		command(t, s.at("id-ns", "-n", testNQN, "--namespace-id", "7")...).want(t, exitUsage, "no such namespace; the subsystem has: 1, 2")
 	})
 	t.Run("read and write", s.readWrite)
 	t.Run("bench", s.bench)
@@ -321,19 +321,19 @@ func TestUsage(t *testing.T) {
 	for line, text := range map[string]string{
 		"discover":               "--traddr is missing",
 		"list -a 127.0.0.1 -Q x": "--queue-size x: want a whole number; see nvmeof list --help",
-		"list -a 127.0.0.1 --queue-size 99999999999999999999":           "--queue-size 99999999999999999999: want a number that is not as large",
-		"read -a 127.0.0.1 --tos 300":                                   "--tos 300: want a number that is not as large",
+		"list -a 127.0.0.1 --queue-size 99999999999999999999":           "--queue-size 99999999999999999999: want a smaller number",
+		"read -a 127.0.0.1 --tos 300":                                   "--tos 300: want a smaller number",
 		"trace --count -1":                                              "--count -1: want a whole number",
-		"target --takeover=maybe":                                       "--takeover=maybe: it is always or upgrade; see nvmeof target --help",
+		"target --takeover=maybe":                                       "--takeover=maybe: want always or upgrade; see nvmeof target --help",
 		"top --interval 5":                                              "--interval 5: want a duration, as 5s or 250ms",
 		"namespace set 1 -n x --read-only=default":                      "--read-only default: want true or false",
 		"target --allow-any-host=yes":                                   "--allow-any-host yes: want true or false",
 		"discover -a 127.0.0.1 -t tcp":                                  "only rdma is supported",
-		"discover -a 127.0.0.1 -t verbs":                                "it is --provider verbs",
+		"discover -a 127.0.0.1 -t verbs":                                "the RDMA transport is set with --provider verbs",
 		"discover -a 127.0.0.1 --provider roce":                         "--provider roce: want softroce",
 		"target --listen ::1 --nqn n --provider x --export mem:0":       "--transport x",
-		"discover -a 127.0.0.1 --windows maybe":                         "it is auto, on or off",
-		"discover -a example..org":                                      "example..org is not an IP address, and this machine cannot resolve it as a name",
+		"discover -a 127.0.0.1 --windows maybe":                         "want auto, on or off",
+		"discover -a example..org":                                      "example..org is not an IP address, and its name cannot be resolved",
 		"discover -a fe80::1":                                           "is link-local: name the interface that leads to it, as in fe80::1%eth0",
 		"connect -a fe80::1 -n x":                                       "is link-local: name the interface that leads to it, as in fe80::1%eth0",
 		"target --listen fe80::1 --nqn n --export mem:1MiB":             "is link-local: name its interface, as in fe80::1%eth0",
@@ -341,7 +341,7 @@ func TestUsage(t *testing.T) {
 		"target --listen ::1 --nqn n --export mem:1MB --allow-any-host": "1MB is not a multiple of the block size, 512 bytes",
 		"target --listen 127.0.0.1:99999 --nqn n --export mem:1MiB":     "99999 is no port (1 to 65535)",
 		"target --listen ::1 --nqn n --allow-any-host --export mem":     "memory needs a size, as in mem:1GiB; a file of that name is ./mem",
-		"discover -a 127.0.0.1 -o yaml":                                 "it is one of binary, json, normal",
+		"discover -a 127.0.0.1 -o yaml":                                 "want one of binary, json, normal",
 		"discover -a 127.0.0.1 -o jsn":                                  "did you mean json?",
 		"discover --tradr 127.0.0.1":                                    "did you mean traddr?",
 		"discover -a 127.0.0.1 -S x":                                    "not of the form",
@@ -351,21 +351,21 @@ func TestUsage(t *testing.T) {
 		"discover --foo":                                                "; see nvmeof discover --help",
 		"namespace add --dry-rum":                                       "did you mean dry-run?; see nvmeof namespace add --help",
 		"namespace resize 3 --size 2GiB":                                `unknown command "resize" for "nvmeof namespace"; it is nvmeof namespace set NSID --size SIZE; see`,
-		"target disks.yaml":                                             `is it a configuration? --config disks.yaml starts a target with it`,
+		"target disks.yaml":                                             `to start a target with a configuration: --config disks.yaml`,
 		"controller list --interval 0s":                                 "--interval 0s: rates are made from two readings: give a time between them, as 1s",
 		"status":                                                        `unknown command "status" for "nvmeof"; it is nvmeof ls; see`,
 		"namespace ad 3":                                                `unknown command "ad" for "nvmeof namespace"; did you mean add?; see nvmeof namespace --help`,
 		"target aply x":                                                 `did you mean apply?; see nvmeof target --help`,
-		"namespace add 1 2":                                             "takes NSID, and 2 arguments are given; see nvmeof namespace add --help",
+		"namespace add 1 2":                                             "takes NSID, but got 2 arguments; see nvmeof namespace add --help",
 		"namespace add --memory 1MiB":                                   "NSID is missing; see nvmeof namespace add --help",
 		"listener add 2":                                                "ADDRESS is missing; see nvmeof listener add --help",
 		"target check":                                                  "FILE is missing; see nvmeof target check --help",
-		"namespace add 3 4 --memory 1MiB -n n --save target.conf":       "takes NSID, and 3 arguments are given; see",
-		"namespace pause 1":                                             "--nqn is missing: the subsystem; nvmeof subsystem list shows which there are",
-		"namespace resume 1":                                            "--nqn is missing: the subsystem; nvmeof subsystem list shows which there are",
-		"namespace clear-fault 1":                                       "--nqn is missing: the subsystem; nvmeof subsystem list shows which there are",
-		"reservation clear 1 --all":                                     "--nqn is missing: the subsystem; nvmeof subsystem list shows which there are",
-		"key remove h":                                                  "--nqn is missing: the subsystem; nvmeof subsystem list shows which there are",
+		"namespace add 3 4 --memory 1MiB -n n --save target.conf":       "takes NSID, but got 3 arguments; see",
+		"namespace pause 1":                                             "--nqn is missing: the subsystem; see nvmeof subsystem list",
+		"namespace resume 1":                                            "--nqn is missing: the subsystem; see nvmeof subsystem list",
+		"namespace clear-fault 1":                                       "--nqn is missing: the subsystem; see nvmeof subsystem list",
+		"reservation clear 1 --all":                                     "--nqn is missing: the subsystem; see nvmeof subsystem list",
+		"key remove h":                                                  "--nqn is missing: the subsystem; see nvmeof subsystem list",
 		"completion bsh":                                                "did you mean bash?; see nvmeof completion --help",
 		"bench -a 127.0.0.1 --bs 4x":                                    "size 4x",
 		"target --listen 127.0.0.1":                                     "--nqn is missing",
@@ -409,17 +409,17 @@ func TestHelpTopics(t *testing.T) {
 func TestMiscounted(t *testing.T) {
 	for line, text := range map[string]string{
 		"iopolicy":                               "numa|round-robin|queue-depth|latency is missing; see nvmeof iopolicy --help",
-		"iopolicy nvme-subsys0 round-robin":      "takes numa|round-robin|queue-depth|latency, and 2 arguments are given; what else there is to say goes with -n NQN or -d nvme-subsys0; see",
-		"ana-group set 1 9 optimized":            "takes GROUP, and 3 arguments are given; --listener ID and --state STATE are missing; see",
-		"ana-group set 1 optimized --listener 9": "takes GROUP, and 2 arguments are given; --state STATE is missing; see",
+		"iopolicy nvme-subsys0 round-robin":      "takes numa|round-robin|queue-depth|latency, but got 2 arguments; other values are given with -n NQN or -d nvme-subsys0; see",
+		"ana-group set 1 9 optimized":            "takes GROUP, but got 3 arguments; --listener ID and --state STATE are missing; see",
+		"ana-group set 1 optimized --listener 9": "takes GROUP, but got 2 arguments; --state STATE is missing; see",
 		"ana-group set":                          "GROUP and --listener ID and --state STATE are missing; see",
-		"gateway drain gw2 --wait -1s":           "--wait -1s: give a time, as 1m",
-		"ana-group move 3 gw2":                   "takes GROUP, and 2 arguments are given; --gateway NAME is missing; see",
+		"gateway drain gw2 --wait -1s":           "--wait -1s: want a time, as 1m",
+		"ana-group move 3 gw2":                   "takes GROUP, but got 2 arguments; --gateway NAME is missing; see",
 
-		"namespace add 44 -n n --memory 1MiB --thin":              "of files only, which --memory is not: --thin; leave that out, or name a file with --file PATH",
-		"namespace add 44 -n n --block /dev/x --size 1MiB --thin": "of files only, which --block is not: --size, --thin;",
-		"namespace add 44 -n n --rbd p/i --size 1GiB --thin":      "of files only, which --rbd is not: --thin;",
-		"namespace add 44 -n n --thin":                            "of files only: --thin; --file PATH is missing",
+		"namespace add 44 -n n --memory 1MiB --thin":              "--thin: options of files only, not of --memory: remove them, or give --file PATH",
+		"namespace add 44 -n n --block /dev/x --size 1MiB --thin": "--size, --thin: options of files only, not of --block",
+		"namespace add 44 -n n --rbd p/i --size 1GiB --thin":      "--thin: options of files only, not of --rbd",
+		"namespace add 44 -n n --thin":                            "--thin: options of files, but --file PATH is missing",
 	} {
 		command(t, strings.Fields(line)...).want(t, exitUsage, text)
 	}

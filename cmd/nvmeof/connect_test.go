@@ -77,7 +77,7 @@ func TestConnect(t *testing.T) {
 	command(t, "list-subsys").want(t, 0)
 	c := startCommand(t, s.at("connect", "-n", testNQN, "-l", "60", "-c", "2", "-k", "7")...)
 	c.out.await(t, "connecting to device: nvme0\n")
-	c.errOut.await(t, "nvme0: keep alive timeout 7s; when lost, connected to again at intervals of at most 2s, given up after 1m0s; requests fail with that")
+	c.errOut.await(t, "nvme0: keep alive timeout 7s; reconnect interval at most 2s, given up after 1m0s; requests fail with that")
 	o := command(t, "list-subsys").want(t, 0)
 	id, err := (&fabricoptions.Connection{}).Identity()
 	if err != nil {
@@ -92,7 +92,7 @@ func TestConnect(t *testing.T) {
 	}
 	command(t, "list").want(t, 0, "nvme0n1 ", "ng0n1 ", " /  16.78  MB    512   B +  0 B", "nvme0n2 ", "8.39  MB      4 KiB")
 	at := s.at("connect", "-n", testNQN)
-	command(t, at...).want(t, exitFailed, "already connected: it is nvme0")
+	command(t, at...).want(t, exitFailed, "already connected as nvme0")
 	command(t, append(at, "--idempotent", "-o", "json")...).want(t, 0, "{\n  \"device\":\"nvme0\"\n}\n")
 
 	twice := startCommand(t, append(at, "-D")...)
@@ -135,7 +135,7 @@ func TestConnectBesides(t *testing.T) {
 	pid, _, _ := strings.Cut(filepath.Base(sockets[0]), ".")
 	b := startCommand(t, two.at("connect", "-n", testNQN, "-w", here)...)
 	b.out.await(t, "connecting to device: nvme1\n")
-	b.errOut.await(t, fmt.Sprintf("nvme1: held by process %s, which is the RoCE endpoint of %s", pid, here))
+	b.errOut.await(t, fmt.Sprintf("nvme1: held by process %s, the RoCE endpoint of %s", pid, here))
 	command(t, "list-subsys").want(t, 0, "nvme-subsys0", " +- nvme0 rdma traddr="+one.addr+",trsvcid=4420,host_traddr="+here+" live",
 		" +- nvme1 rdma traddr="+two.addr+",trsvcid=4420,host_traddr="+here+" live")
 	b.stop()
@@ -190,7 +190,7 @@ func TestBorrowerKilled(t *testing.T) {
 	borrower := startSeparate(t, borrow...)
 	borrower.out.await(t, "connecting to device: nvme1\n")
 	borrower.kill(t)
-	owner.errOut.await(t, "nvme1: disconnected: the process for which it was held has ended")
+	owner.errOut.await(t, "nvme1: disconnected: the process that requested the connection has ended")
 	if o := command(t, "list-subsys").want(t, 0, " +- nvme0 "); strings.Contains(o.out, "nvme1") {
 		t.Errorf("what was held for a process that was killed stays:\n%s", o.out)
 	}
@@ -242,7 +242,7 @@ func TestTwoDisks(t *testing.T) {
 	path := startCommand(t, "connect", "-t", "rdma", "-a", s.second, "-n", testNQN, "-w", here)
 	path.out.await(t, "nvme1\n")
 	disk := startCommand(t, "connect", "-t", "rdma", "-a", s.second, "-n", testNQN, "-w", loopbackAddress())
-	disk.errOut.await(t, "warning: the subsystem is connected already, as nvme0 by "+s.addr)
+	disk.errOut.await(t, "warning: the subsystem is already connected, as nvme0 by "+s.addr)
 	if said := path.errOut.String() + a.errOut.String(); strings.Contains(said, "warning: the subsystem") {
 		t.Errorf("of a path it says\n%s", said)
 	}
@@ -279,7 +279,7 @@ func TestReconnect(t *testing.T) {
 	short := startCommand(t, again.at("connect", "-n", testNQN, "-c", "1", "-l", "1", "-D")...)
 	short.out.await(t, "nvme1\n")
 	again.end(t)
-	short.wantEnd(exitConnection, "not connected again within 1s")
+	short.wantEnd(exitConnection, "not reconnected within 1s")
 	if o := short.errOut.String(); strings.Contains(o, "accepted the connection") {
 		t.Errorf("of a target that has ended it says %s", o)
 	}
@@ -383,12 +383,12 @@ func TestBadConnect(t *testing.T) {
 		{"connect -t rdma -a ADDR -n NQN -P 2", exitUsage, "--nr-poll-queues: "},
 		{"connect -t rdma -a ADDR -n NQN -f eth0", exitUsage, "--host-iface is not supported"},
 		{"connect -t rdma -a ADDR -n NQN -c 0", exitUsage, "--reconnect-delay 0: 1 to"},
-		{"connect -t rdma -a ADDR -n NQN --iopolicy best", exitUsage, "--iopolicy \"best\": it is numa, round-robin"},
+		{"connect -t rdma -a ADDR -n NQN --iopolicy best", exitUsage, "--iopolicy \"best\": want numa, round-robin"},
 		{"connect -t rdma -a ADDR -n NQN -l -2", exitUsage, "--ctrl-loss-tmo -2: -1 to"},
 		{"connect -t rdma -a ADDR -n NQN --reconect-delay 1", exitUsage, "did you mean reconnect-delay?"},
 		{"connect -t rdma -a ADDR -n NQN -o xml", exitUsage, "--output-format xml"},
 		{"disconnect", exitUsage, "--nqn or --device is missing"},
-		{"connect-all --nbft", exitUsage, "--nbft: "},
+		{"connect-all --nbft", exitUsage, "--nbft is not supported"},
 		{"connect-all --config none", exitUsage, "--traddr is missing, and no file names a discovery controller"},
 		{"connect-all --config /nowhere/x.json", exitUsage, "/nowhere/x.json: "},
 		{"connect-all -t rdma -a ADDR", exitFailed, "list no subsystem to this host"},
@@ -409,7 +409,7 @@ func TestNoRunDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	setenv(t, "NVMEOF_RUN_DIR", filepath.Join(file, "run"))
-	command(t, s.at("connect", "-n", testNQN)...).want(t, exitFailed, "no folder "+file+"/run for the names and sockets of connections", "NVMEOF_RUN_DIR in the environment names another one")
+	command(t, s.at("connect", "-n", testNQN)...).want(t, exitFailed, "cannot use directory "+file+"/run for the names and sockets of connections", "set NVMEOF_RUN_DIR in the environment to another directory")
 }
 
 // TestDumpConfig checks that the dumped connections are a valid file.

@@ -31,7 +31,7 @@ func TestConnectAll(t *testing.T) {
 	c := startCommand(t, s.at("connect-all")...)
 	c.out.await(t, "connecting to device: nvme0\nconnecting to device: nvme1\nconnecting to device: nvme2\n")
 	command(t, "list").want(t, 0, "nvme0n1", "/   1.05  MB", "/   2.10  MB", "/   4.19  MB")
-	command(t, s.at("connect-all")...).want(t, 0, "is connected already: nvme1")
+	command(t, s.at("connect-all")...).want(t, 0, "is already connected: nvme1")
 	if o := command(t, s.at("connect-all", "--quiet")...).want(t, 0); o.errOut != "" {
 		t.Errorf("quietly it says %s", o.errOut)
 	}
@@ -101,7 +101,7 @@ func TestConnectAllGivenUp(t *testing.T) {
 	c := startCommand(t, s.at("connect-all", "--persistent", "-l", "1", "-c", "1")...)
 	c.out.await(t, "nvme0\n")
 	s.end(t)
-	c.errOut.await(t, "nvme0: dead: not connected again within 1s")
+	c.errOut.await(t, "nvme0: dead: not reconnected within 1s")
 	again := s.again(t)
 	again.out.await(t, "nvme connect")
 	eventually(t, " +- nvme0 rdma traddr="+s.addr+",trsvcid=4420 live\n", "list-subsys")
@@ -124,7 +124,7 @@ func TestConnectAllListedAgain(t *testing.T) {
 	referral("add")
 	c := startCommand(t, lists.at("connect-all", "--persistent", "-l", "1", "-c", "1")...)
 	c.out.await(t, "nvme0\n")
-	for begun := time.Now(); !strings.Contains(c.errOut.String(), "is connected already: nvme0\n"); time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); !strings.Contains(c.errOut.String(), "is already connected: nvme0\n"); time.Sleep(200 * time.Millisecond) {
 		if time.Since(begun) > 20*time.Second {
 			t.Fatalf("it does not notice what is listed:\n%s%s", c.out, c.errOut)
 		}
@@ -133,7 +133,7 @@ func TestConnectAllListedAgain(t *testing.T) {
 		referral("add")
 	}
 	s.end(t)
-	c.errOut.await(t, "nvme0: dead: not connected again within 1s")
+	c.errOut.await(t, "nvme0: dead: not reconnected within 1s")
 	again := s.again(t)
 	again.out.await(t, "nvme connect")
 	eventually(t, " +- nvme0 rdma traddr="+s.addr+",trsvcid=4420 live\n", "list-subsys")
@@ -232,7 +232,7 @@ controller = transport=rdma;traddr=nowhere
 `)
 	c := startCommand(t, "connect-all", "--config", ini, "-c", "3")
 	c.out.await(t, "nvme0\n")
-	c.errOut.await(t, "connected to again at intervals of at most 3s, given up after 1m17s")
+	c.errOut.await(t, "reconnect interval at most 3s, given up after 1m17s")
 	c.errOut.await(t, ini+":9:1: transport address nowhere is no IP address; names are not looked up")
 	command(t, "list-subsys", "-o", "json").want(t, 0, `"HostNQN":"nqn.2014-08.org.example:me"`, `"HostID":"6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01"`, "example:two")
 	c.stop()
@@ -247,7 +247,7 @@ controller = transport=rdma;traddr=nowhere
 func TestNobodyIsThere(t *testing.T) {
 	beside(t)
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	o := command(t, s.at("connect-all", "-s", "4421")...).want(t, exitConnection, "nvmeof: "+s.addr+":4421: connecting queue 0: the target refuses this host: nothing listens there; is the target running, and on that port?\n", "nothing was connected")
+	o := command(t, s.at("connect-all", "-s", "4421")...).want(t, exitConnection, "nvmeof: "+s.addr+":4421: connecting queue 0: the target refuses this host: nothing listens there; is the target running, and on that port?\n", "no connection succeeded")
 	if n := strings.Count(o.errOut, s.addr); n != 1 {
 		t.Errorf("%d times it names the address:\n%s", n, o.errOut)
 	}

@@ -75,12 +75,12 @@ func TestConsoleFilesSpoilt(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("tok"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "target", "check", c.file).want(t, 0, "console: ", "nobody is let in there until it is right")
+	command(t, "target", "check", c.file).want(t, 0, "console: ", "nobody can log in until it is valid")
 	s := startCommand(t, "target", "--config", c.file)
 	s.out.await(t, "console at http://"+at)
-	s.errOut.await(t, "nobody is let in there until it is right")
+	s.errOut.await(t, "nobody can log in until it is valid")
 	command(t, "id-ctrl", "-a", c.addr, "-n", testNQN).want(t, 0)
-	command(t, "events").want(t, 0, "nobody is let in there until it is right")
+	command(t, "events").want(t, 0, "nobody can log in until it is valid")
 	ask := func(token string) int {
 		q, err := http.NewRequest("GET", "http://"+at+"/v1/status", nil)
 		if err != nil {
@@ -119,7 +119,7 @@ func TestConsoleFlags(t *testing.T) {
 		"--console 127.0.0.1:9430":                                         "--console-tokens",
 		"--console 0.0.0.0:9430 --console-tokens /no/tokens":               "--console-certificate",
 		"--console-tokens /no/tokens":                                      "--console",
-		"--console 127.0.0.1:9430 --console-tokens /no/tokens":             "console: tokens: open /no/tokens: no such file or directory: make it with nvmeof token create",
+		"--console 127.0.0.1:9430 --console-tokens /no/tokens":             "console: tokens: open /no/tokens: no such file or directory: create it with nvmeof token create",
 		"--console 127.0.0.1:9430 --console-tokens /t --console-key /no/k": "--console-certificate: a certificate without its key, or a key without its certificate; name both",
 	} {
 		code := exitUsage

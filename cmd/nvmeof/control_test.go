@@ -123,14 +123,14 @@ func TestConfigured(t *testing.T) {
 	key := c.write(t, "key", command(t, "key", "generate").want(t, 0, "DHHC-1:00:").out)
 	run("key set h1 -n NQN --key-file "+key+" --hashes sha256,sha512", 0, "key-file default -> "+key)
 	run("key list", 0, "h1", key)
-	run("key reread", 0, "all keys are read again")
+	run("key reread", 0, "all keys were reread")
 	run("key remove h1 -n NQN", 0, "key-file "+key+" -> default")
 	run("referral add 192.0.2.9", 0, "add referral 192.0.2.9:4420")
 	run("referral remove 192.0.2.9", 0, "remove referral 192.0.2.9:4420")
 	run("subsystem set NQN --allow-any-host=false", 0)
 	run("host remove h1 -n NQN", 0, "warning: ", "no host may connect")
 	run("host add h2 -n NQN -o x", exitUsage)
-	run("subsystem list -o yml", exitUsage, "it is table, json or yaml; did you mean yaml?")
+	run("subsystem list -o yml", exitUsage, "want table, json or yaml; did you mean yaml?")
 	run("subsystem remove nqn.2026-11.org.example:dusk", exitFailed, "did you mean "+testNQN+"?")
 	run("ls", 0, "subsystems [1]", "    "+testNQN+" (listeners 1)", "2 file "+c.dir+"/disk.img 16MiB, ana-group 1")
 	run("controller list --interval 1ms", 0, "SUBSYSTEM")
@@ -175,7 +175,7 @@ func TestSave(t *testing.T) {
 	if info, err := os.Stat(real); err != nil || info.Mode() != 0o640 {
 		t.Errorf("%v, %v: the mode is another", info, err)
 	}
-	run("target check "+c.file, 0, "is right: 1 listener(s), 1 subsystem(s), 2 namespace(s)")
+	run("target check "+c.file, 0, "is valid: 1 listener(s), 1 subsystem(s), 2 namespace(s)")
 	run("target diff "+c.file, 0)
 }
 
@@ -258,9 +258,9 @@ func TestConfigErrors(t *testing.T) {
 		command(t, words(line)...).want(t, exitUsage, bad+":12:24: subsystems[0].namespaces[0].memory.size: size 16Mib: write it as 4096, 4k, 512MiB or 10GB")
 	}
 	good := c.write(t, "good.yaml", testConfig)
-	command(t, "target", "check", good).want(t, 0, "is right", "warning: "+good+":9:21: ")
-	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config and --nqn do not go together")
-	command(t, "target", "--config", "-").want(t, exitUsage, "it needs a file")
+	command(t, "target", "check", good).want(t, 0, "is valid", "warning: "+good+":9:21: ")
+	command(t, "target", "--config", good, "--nqn", "x").want(t, exitUsage, "--config excludes --nqn")
+	command(t, "target", "--config", "-").want(t, exitUsage, "want a file")
 	commandIn(t.Context(), t, []byte("version: 1\nlisten: 1\n"), "target", "check", "-").want(t, exitUsage, "-:2:1: unknown field listen; did you mean listeners?")
 	// A target starts with any document that check approves.
 	for name, text := range map[string]string{
@@ -317,8 +317,8 @@ func TestNvmetcli(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(keys, entries[0].Name()), []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "target", "import", "--key-dir", keys, from).want(t, exitFailed, "has another key already")
-	command(t, "target", "import", "--format", "spdk", from).want(t, exitUsage, "it is nvmetcli")
+	command(t, "target", "import", "--key-dir", keys, from).want(t, exitFailed, "already has another key")
+	command(t, "target", "import", "--format", "spdk", from).want(t, exitUsage, "want nvmetcli")
 	command(t, "target", "import", to).want(t, exitUsage, to+":1:1: not JSON")
 }
 
@@ -407,7 +407,7 @@ func TestSetDefault(t *testing.T) {
 		{"ns pause 4444 -n NQN", exitFailed, "namespace 4444 does not exist; there is 1, 2"},
 		{"ns resume 1 -n nqn.none", exitFailed, "subsystem nqn.none does not exist; there is " + testNQN},
 		{"ns set 2 -n NQN --engine threads --dry-run", 0, "with another file.engine"},
-		{"ns set 1 -n NQN --size 1MiB", exitUsage, "--memory SIZE makes it another size"},
+		{"ns set 1 -n NQN --size 1MiB", exitUsage, "--memory SIZE changes its size"},
 		{"ns set 1 -n NQN --memory default", exitUsage, "nothing is exported"},
 		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run", exitFailed, "its data is lost"},
 		{"ns set 1 -n NQN --memory default --file DIR/first --size 1MiB --dry-run --force", 0, "would add namespace 1"},

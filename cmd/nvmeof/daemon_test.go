@@ -205,7 +205,7 @@ func TestWildcard(t *testing.T) {
 	command(t, "ana-group", "set", "1", "--listener", "3", "--state", "non-optimized").want(t, 0)
 	saved := filepath.Join(t.TempDir(), "target.yaml")
 	command(t, "target", "save", saved).want(t, 0)
-	command(t, "target", "check", saved).want(t, 0, "is right: 1 listener(s)")
+	command(t, "target", "check", saved).want(t, 0, "is valid: 1 listener(s)")
 }
 
 // TestSeveralAddresses checks that several addresses are paths to one subsystem: their controllers have different IDs,
@@ -238,5 +238,5 @@ func TestSeveralAddresses(t *testing.T) {
 		t.Errorf("the addresses are not in the order in which they were named:\n%s", o.out)
 	}
 	command(t, "target", "--listen", second, "--listen", second, "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host").
-		want(t, exitUsage, "there twice")
+		want(t, exitUsage, "given twice")
 }

@@ -62,7 +62,7 @@ func TestEvents(t *testing.T) {
 	command(t, "events").want(t, 0, " warning refused     connect refused: ", " host=nqn.", " subsystem="+testNQN, "info    stop")
 	command(t, "events", "--since", "0s").want(t, 0, "")
 	command(t, "events", "--since", "2020-01-01T00:00:00Z", "-o", "yaml").want(t, 0, "kind: start")
-	command(t, "events", "--since", "now").want(t, exitUsage, "--since now: it is a duration")
+	command(t, "events", "--since", "now").want(t, exitUsage, "--since now: want a duration")
 	command(t, "events", "-f", "-o", "yaml").want(t, exitUsage, "table or json")
 	command(t, "target", "--config", c.write(t, "two.yaml", strings.Replace(testConfig, "ADDR", "SECOND", 1)+"events: {file: DIR/events}\n"), "--socket", "none").
 		want(t, exitFailed, "another target uses it")

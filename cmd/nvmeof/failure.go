@@ -17,8 +17,8 @@ const (
 	exitInterrupted = 130
 )
 
-const exitCodeHelp = `Exit codes: 0 done; 1 the controller, the target or this machine refused; 2 wrong use;
-3 no connection; 4 wrong data was read; 130 interrupted.`
+const exitCodeHelp = `Exit codes: 0 success; 1 the controller, the target or this machine refused;
+2 wrong usage; 3 no connection; 4 wrong data was read; 130 interrupted.`
 
 // Errors with an exit code of their own.
 type (

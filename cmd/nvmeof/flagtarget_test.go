@@ -48,7 +48,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	run("ns add 3 -n NQN --memory 4MiB --save SAVED", 0, "add namespace 3", "saved")
 	run("list -t rdma -a "+s.addr, 0, "4.19  MB")
 	run("ns set 2 -n NQN --size 4m --save", 0, "file.size 2MiB -> 4MiB", "saved")
-	run("target check SAVED", 0, "is right: 1 listener(s), 1 subsystem(s), 3 namespace(s)")
+	run("target check SAVED", 0, "is valid: 1 listener(s), 1 subsystem(s), 3 namespace(s)")
 	run("target diff SAVED", 0)
 	run("target save DIR/other.json", 0, "saved to ", "other.json\n")
 	run("target diff SAVED DIR/other.json", 0)

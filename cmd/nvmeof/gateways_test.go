@@ -16,7 +16,7 @@ var gatewaysPage = []documented{
 	{line: "ceph osd pool create disks", by: "test/ceph TestGatewayUser"},
 	{line: "rbd pool init disks", by: "test/ceph TestGatewayUser"},
 	{line: "ceph auth get-or-create client.nvmeof mon 'profile rbd' osd 'profile rbd pool=disks' -o ceph.client.nvmeof.keyring", by: "test/ceph TestGatewayUser"},
-	{line: "nvmeof target check gw1.yaml", wants: []string{"gw1.yaml is right: 1 listener(s)"}},
+	{line: "nvmeof target check gw1.yaml", wants: []string{"gw1.yaml is valid: 1 listener(s)"}},
 	{line: "nvmeof target --config gw1.yaml", instead: []string{"nvmeof target", "sh -c 'echo $$ >gw1.pid; exec nvmeof target --config gw1.yaml' #"}, killed: true, stays: "controlled at"},
 	{line: "nvmeof gateway list", wants: []string{"gw1 (this one)"}},
 	{line: "sed 's/192.0.2.1/192.0.2.2/; s/gw1/gw2/' gw1.yaml >gw2.yaml"},
@@ -24,7 +24,7 @@ var gatewaysPage = []documented{
 	{line: "sed 's/192.0.2.1/192.0.2.3/; s/gw1/gw3/' gw1.yaml >gw3.yaml"},
 	{line: "nvmeof target --config gw3.yaml", instead: []string{"nvmeof target", "sh -c 'echo $$ >gw3.pid; exec nvmeof target --config gw3.yaml --socket DIR/gw3' #"}, stays: "controlled at"},
 
-	{line: "nvmeof target check disks.yaml", wants: []string{"disks.yaml is right for the gateways of a group: 1 subsystem(s), 3 namespace(s)"}},
+	{line: "nvmeof target check disks.yaml", wants: []string{"disks.yaml is valid for the gateways of a group: 1 subsystem(s), 3 namespace(s)"}},
 	{line: "nvmeof target apply disks.yaml", wants: []string{"add namespace 3 of nqn.2026-11.org.example:disks"}},
 	{line: "nvmeof gateway list", instead: untilShown("gw3  *alive  *1"), wants: []string{"gw2             alive", "gw3             alive"}},
 	{line: "nvmeof ana-group owners", instead: untilShown("gw3"), wants: []string{"gw1", "gw2", "gw3", "lease"}},
@@ -120,11 +120,11 @@ func TestCheckShared(t *testing.T) {
 		text, want string
 		code       int
 	}{
-		{"version: 1\n" + nqn + "rbd: {image: disks/disk1}}\n", "is right for the gateways of a group: 1 subsystem(s), 1 namespace(s)", 0},
+		{"version: 1\n" + nqn + "rbd: {image: disks/disk1}}\n", "is valid for the gateways of a group: 1 subsystem(s), 1 namespace(s)", 0},
 		{"version: 1\n" + nqn + "file: {path: /disk1}}\n", "write fence: lease", exitUsage},
 		{"version: 1\n" + nqn + "memory: {size: 1MiB}}\n", "memory is in one gateway", exitUsage},
-		{own, "is right: 1 listener(s)", 0},
-		{own + nqn + "rbd: {image: disks/disk1}}\n", "subsystems and referrals are the group's", exitUsage},
+		{own, "is valid: 1 listener(s)", 0},
+		{own + nqn + "rbd: {image: disks/disk1}}\n", "subsystems and referrals are those of the group", exitUsage},
 	} {
 		name := filepath.Join(t.TempDir(), "f.yaml")
 		if err := os.WriteFile(name, []byte(test.text), 0o600); err != nil {

@@ -58,5 +58,5 @@ func TestImportForService(t *testing.T) {
 	if err := os.WriteFile(all[0], []byte("other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "target", "import", "--output", file, "--key-dir", keys, "../../nvmeof/config/testdata/nvmet.json").want(t, exitFailed, "has another key already")
+	command(t, "target", "import", "--output", file, "--key-dir", keys, "../../nvmeof/config/testdata/nvmet.json").want(t, exitFailed, "already has another key")
 }

@@ -49,7 +49,7 @@ func TestConnectMetrics(t *testing.T) {
 	c.out.await(t, "connecting to device: nvme0\n")
 	c.errOut.await(t, "nvmeof: metrics at http://"+at+"/metrics\n")
 	wantMetrics(t, at, `nsid="1",subsystem="nvme-subsys0"} 1.048576e+06`, `state="live",subsystem="nvme-subsys0"} 1`, `nvmf_host_nbd_clients_total 0`, `roce_packets_total{direction="out",opcode_class="send"} `)
-	command(t, s.at("connect-all", "--metrics", at)...).want(t, exitFailed, "metrics: listen tcp "+at, "address already in use: another program has it; choose another port")
+	command(t, s.at("connect-all", "--metrics", at)...).want(t, exitFailed, "metrics: listen tcp "+at, "address already in use: another program uses it; choose another port")
 	command(t, s.at("connect", "-n", testNQN, "--metrics", "9420", "-D")...).want(t, exitUsage, "--metrics")
 	command(t, "disconnect-all").want(t, 0)
 	c.wantEnd(0)

@@ -47,7 +47,7 @@ func TestNotRight(t *testing.T) {
 	c := configure(t, text)
 	disk := c.write(t, "disk.img", "")
 	command(t, "target", "check", c.file).want(t, 0, "warning: "+c.file+": subsystems[0].namespaces[1]: open store "+disk+": file has 0 bytes",
-		"the namespace waits until it is right", "is right: 1 listener(s)")
+		"the namespace waits until it is right", "is valid: 1 listener(s)")
 	c.start(t)
 	c.out.await(t, "nvme connect")
 	command(t, "ls").want(t, 0, "WAITING: open store "+disk+": file has 0 bytes, less than one block of 4096")

@@ -146,7 +146,7 @@ func TestErrorsAsJSON(t *testing.T) {
 		code int
 		want string
 	}{
-		{s.at1("id-ns --namespace-id 99 -o json"), exitUsage, "--namespace-id 99: there is no such namespace; there is: 1"},
+		{s.at1("id-ns --namespace-id 99 -o json"), exitUsage, "--namespace-id 99: no such namespace; the subsystem has: 1"},
 		{s.at("id-ctrl", "-n", "nqn.2026-11.org.example:no", "-o", "json"), exitConnection, "no such subsystem here"},
 		{s.at("id-ctrl", "-o", "json"), exitUsage, "--nqn is missing"},
 		{s.at1("resv-report --namespace-id 7 -o json"), exitUsage, "no such namespace"},
@@ -226,10 +226,10 @@ func TestListVerbose(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	for line, want := range map[string]string{
-		"ns-descs --namespace-id 7":      "The controller shows this host the namespaces 1: --namespace-id.",
-		"read --start-block 9999 -z 512": "Namespace 1 has 2048 blocks of 512 bytes, from 0.",
-		"get-log -i 7 -l 512":            "nvmeof supported-log-pages lists those that the controller has.",
-		"io-passthru -O 0x7e":            "nvmeof effects-log lists the commands that the controller has.",
+		"ns-descs --namespace-id 7":      "The controller shows this host the namespaces 1: choose one with --namespace-id.",
+		"read --start-block 9999 -z 512": "Namespace 1 has 2048 blocks of 512 bytes, numbered from 0.",
+		"get-log -i 7 -l 512":            "nvmeof supported-log-pages lists those that the controller supports.",
+		"io-passthru -O 0x7e":            "nvmeof effects-log lists the commands that the controller supports.",
 		"get-feature -f 3":               "",
 	} {
 		var plain *statusreport.Error
@@ -255,8 +255,8 @@ func TestVerbUsage(t *testing.T) {
 		"copy -d 5 --slbs 1 -b 70000":       `--blocks: "70000" is no number from 0 to 65535`,
 		"resv-register -r 9":                "invalid rrega:9",
 		"resv-register -p 4":                "invalid cptpl:4",
-		"smart-log -o yaml":                 "it is one of binary, json, normal",
-		"verify --namespace-id 9":           "there is no such namespace; there is: 1",
+		"smart-log -o yaml":                 "want one of binary, json, normal",
+		"verify --namespace-id 9":           "no such namespace; the subsystem has: 1",
 		"admin-passthru -O 6 -l 16 --write": "moves no data to the controller",
 		"error-log -e 0":                    "at least one",
 		"list-ns --namespace-id 0":          "invalid nsid parameter",
@@ -265,7 +265,7 @@ func TestVerbUsage(t *testing.T) {
 		"copy -d 5 --slbs 1 -b 1 -N 1":      "do not support cross-namespace copy",
 		"write-zeroes -T 16":                "Invalid directive type, 10",
 		"verify -p 16":                      "--prinfo 16: 0 to 15",
-		"id-ctrl --timeout 5x":              `"5x" is no time`,
+		"id-ctrl --timeout 5x":              `"5x" is not a duration`,
 	} {
 		command(t, s.at1(line)...).want(t, exitUsage, text)
 	}

@@ -37,8 +37,8 @@ func TestApplyCutShort(t *testing.T) {
 	}()
 	out.await(t, "connecting to device")
 	cut := c.write(t, "cut.yaml", testConfig[:len(testConfig)-len("    block-size: 4096\n")])
-	command(t, "target", "check", cut).want(t, 0, "warning: "+cut+":15:", "the file ends here, within a line, and may have been cut short")
-	command(t, "target", "apply", cut).want(t, exitUsage, "may have been cut short", "or say --force; nothing was changed")
+	command(t, "target", "check", cut).want(t, 0, "warning: "+cut+":15:", "the file ends within this line, and may be truncated")
+	command(t, "target", "apply", cut).want(t, exitUsage, "may be truncated", "or give --force; nothing was changed")
 	command(t, "target", "apply", "--force", "--dry-run", cut).want(t, 0, "would remove namespace 2", "block-size")
 	cut = c.write(t, "cut.yaml", testConfig[:strings.Index(testConfig, "      - nsid: 2")])
 	const inUse = "takes from connected hosts what they use: namespace 2 of " + testNQN + ", of host "

@@ -20,10 +20,10 @@ func TestPortsTaken(t *testing.T) {
 	check := func(metrics, console string, texts ...string) {
 		t.Helper()
 		file := c.write(t, "ports.yaml", strings.ReplaceAll(testConfig, "ADDR", "127.0.0.1")+"metrics: {listen: \""+metrics+"\"}\nconsole: {listen: \""+console+"\", tokens: "+tokens+"}\n")
-		command(t, "target", "check", file).want(t, 0, append(texts, "a target does not start until it is right")...)
+		command(t, "target", "check", file).want(t, 0, append(texts, "a target does not start until it is valid")...)
 	}
 	taken := l.Addr().String()
-	check(taken, "127.0.0.1:1", "metrics: listen tcp "+taken, "unless the one that has it is this one, which runs")
-	check("127.0.0.1:2", taken, "console: listen tcp "+taken, "another program has it; choose another port")
-	check("192.0.2.1:9420", "127.0.0.1:2", "metrics: listen tcp 192.0.2.1:9420", "it is no address of this machine")
+	check(taken, "127.0.0.1:1", "metrics: listen tcp "+taken, "unless it is used by this target, which runs")
+	check("127.0.0.1:2", taken, "console: listen tcp "+taken, "another program uses it; choose another port")
+	check("192.0.2.1:9420", "127.0.0.1:2", "metrics: listen tcp 192.0.2.1:9420", "it is not an address of this machine")
 }

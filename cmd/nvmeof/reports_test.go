@@ -13,8 +13,8 @@ import (
 func TestConsoleForeseen(t *testing.T) {
 	c := configure(t, testConfig+"console: {listen: \"127.0.0.1:9430\", tokens: DIR/tokens}\n")
 	checked := command(t, "target", "check", c.file)
-	checked.want(t, 0, " is right: ")
-	if want := "tokens: no such file or directory: make it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "nobody is let in there until") {
+	checked.want(t, 0, " is valid: ")
+	if want := "tokens: no such file or directory: create it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "nobody can log in until") {
 		t.Errorf("it does not say %q: %s", want, checked.errOut)
 	}
 	command(t, "token", "create", "alice", "--file", filepath.Join(c.dir, "tokens")).want(t, 0)
@@ -32,7 +32,7 @@ func TestConsoleForeseenBeside(t *testing.T) {
 	}
 	defer l.Close()
 	c := configure(t, testConfig+"console: {listen: \""+l.Addr().String()+"\", tokens: DIR/tokens}\n")
-	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "nobody is let in there until")
+	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "nobody can log in until")
 }
 
 // TestEventsNotRight checks that a target whose events or audit cannot be written serves all the same, reports that in
@@ -47,7 +47,7 @@ func TestEventsNotRight(t *testing.T) {
 	}
 	const notLog = "it is not a log of events, or its first line is damaged"
 	checked := command(t, "target", "check", c.file)
-	checked.want(t, 0, " is right: ")
+	checked.want(t, 0, " is valid: ")
 	for _, want := range []string{": events.file: events in " + path + ": " + notLog, ": audit.file: "} {
 		if !strings.Contains(checked.errOut, want) {
 			t.Errorf("target check does not say %q: %s", want, checked.errOut)
@@ -55,8 +55,8 @@ func TestEventsNotRight(t *testing.T) {
 	}
 	c.start(t)
 	c.out.await(t, "nvme connect")
-	command(t, "ls").want(t, 0, "TROUBLE: "+path+": events are kept in memory alone", notLog, "TROUBLE: "+filepath.Join(c.dir, "none", "audit")+": audit: lines are lost until")
-	command(t, "events").want(t, 0, "events are kept in memory alone", "audit: lines are lost until the file can be opened")
+	command(t, "ls").want(t, 0, "TROUBLE: "+path+": events are kept only in memory", notLog, "TROUBLE: "+filepath.Join(c.dir, "none", "audit")+": audit: lines are lost until")
+	command(t, "events").want(t, 0, "events are kept only in memory", "audit: lines are lost until the file can be opened")
 	if said := c.errOut.String(); strings.Count(said, "events are not written") != 1 || strings.Count(said, "audit: lines are lost until") != 1 {
 		t.Errorf("the log says\n%s", said)
 	}

@@ -254,7 +254,7 @@ func TestSandboxAuto(t *testing.T) {
 			t.Errorf("with --sandbox off %s: %s", name, result)
 		}
 	}
-	command(t, "target", "--listen", "127.0.0.1", "--nqn", "n", "--export", "mem:1MiB", "--allow-any-host", "--sandbox", "maybe").want(t, exitUsage, "it is auto, on or off")
+	command(t, "target", "--listen", "127.0.0.1", "--nqn", "n", "--export", "mem:1MiB", "--allow-any-host", "--sandbox", "maybe").want(t, exitUsage, "want auto, on or off")
 }
 
 // TestSandboxPlaces checks that files at listed places can be added later, that others are rejected with the remedy,
@@ -268,12 +268,12 @@ func TestSandboxPlaces(t *testing.T) {
 	file := filepath.Join(c.dir, "later/disk.img")
 	command(t, at("namespace", "add", "2", "--file", file, "--size", "1MiB", "--reservations", file+".resv")...).want(t, 0)
 	outside := filepath.Join(c.dir, "else.img")
-	refusal := []string{outside + " is outside of the sandbox of the target", "add its folder to sandbox.paths", "--sandbox off", "need a restart"}
+	refusal := []string{outside + " is outside the target's sandbox", "add its directory to sandbox.paths", "--sandbox off", "need a restart"}
 	command(t, at("namespace", "add", "3", "--file", outside, "--size", "1MiB")...).want(t, exitFailed, refusal...)
 	if _, err := os.Stat(outside); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file of a namespace that was refused: %v", err)
 	}
-	command(t, at("namespace", "add", "3", "--memory", "1MiB", "--save")...).want(t, exitFailed, "config/target.yaml is outside of the sandbox")
+	command(t, at("namespace", "add", "3", "--memory", "1MiB", "--save")...).want(t, exitFailed, "config/target.yaml is outside the target's sandbox")
 	if o := command(t, "ls", "--socket", c.socket).want(t, 0); strings.Contains(o.out, "TROUBLE") || strings.Contains(o.out, "waits") {
 		t.Errorf("a confined target:\n%s", o.out)
 	}

@@ -62,7 +62,7 @@ func TestServedStates(t *testing.T) {
 	want(list, "3 ", "3MiB", "512", "read-only", "ready", "-5") // a UUID
 	want(list, "1 ", "write ", "ready")
 
-	run("ns pause 1 -n NQN --limit 25s", "pause namespace 1 of "+testNQN+": its commands wait, for 25s at most")
+	run("ns pause 1 -n NQN --limit 25s", "pause namespace 1 of "+testNQN+": its commands wait for at most 25s")
 	want(run("ls"), "1 memory", "16MiB, paused, ana-group")
 	want(run("ns list -n NQN"), "1 ", "write ", "paused")
 	run("ns show 1 -n NQN", "memory:", "# hosts find: 16MiB, blocks of 512 bytes, UUID ", "paused")

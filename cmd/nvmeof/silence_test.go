@@ -31,7 +31,7 @@ func TestSilentTarget(t *testing.T) {
 		t.Errorf("ls changes nothing: %s", ls.errOut)
 	}
 	add.stop()
-	add.wantEnd(exitInterrupted, "the target may make the change yet")
+	add.wantEnd(exitInterrupted, "the target may have made the change")
 	l.Close() // and the connections that it has not accepted
 	remove.wantEnd(exitConnection, "may have made the change")
 }

@@ -21,7 +21,7 @@ func TestStoppedProcesses(t *testing.T) {
 	host := startSeparate(t, c.at("connect", "-n", testNQN)...)
 	host.out.await(t, "nvme0\n")
 	host.signal(t, unix.SIGSTOP)
-	silent := fmt.Sprintf("process %d has not answered for 5s: it was stopped, or hangs", host.cmd.Process.Pid)
+	silent := fmt.Sprintf("process %d has not answered for 5s: it is stopped or hangs", host.cmd.Process.Pid)
 	command(t, "list-subsys").want(t, exitFailed, silent)
 	host.signal(t, unix.SIGCONT)
 
@@ -30,7 +30,7 @@ func TestStoppedProcesses(t *testing.T) {
 	read := make(chan error, 1)
 	go func() { read <- n.do(nbdRead, 0, make([]byte, 4096)) }() // ends with the connection
 	time.Sleep(100 * time.Millisecond)                           // the request has arrived
-	command(t, "disconnect", "-n", testNQN).want(t, exitFailed, "disconnected 1 controller(s)\n", "requests of its clients were not finished in time")
+	command(t, "disconnect", "-n", testNQN).want(t, exitFailed, "disconnected 1 controller(s)\n", "requests of its clients were not completed in time")
 	if err := <-read; err == nil {
 		t.Error("a read of a target that was stopped succeeds")
 	}
@@ -46,7 +46,7 @@ func TestTakeoverOfStopped(t *testing.T) {
 	a := startAttach(t, c.testTarget)
 	old.signal(t, unix.SIGSTOP)
 	taker := startSeparate(t, "target", "--config", c.file, "--takeover")
-	taker.wantEnd(t, 1, "has not answered for 10s: it was stopped, or hangs")
+	taker.wantEnd(t, 1, "has not answered for 10s: it is stopped or hangs")
 	old.signal(t, unix.SIGCONT)
 	l := a.load(t, "1")
 	l.more(t, 50)

@@ -221,7 +221,7 @@ func TestTakeoverFailsTwice(t *testing.T) {
 			t.Fatalf("it does not go on: %s%s", out, errOut)
 		}
 	}
-	errOut.await(t, "what hosts have written to memory is lost")
+	errOut.await(t, "data that hosts have written to memory namespaces is lost")
 	if n := strings.Count(errOut.String(), "the connections of hosts are lost"); n != 2 || listening(t, at) != before {
 		t.Errorf("after %d failures socket %s listens, before %s", n, listening(t, at), before)
 	}
@@ -268,14 +268,14 @@ func TestTakeoverRefused(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
 	command(t, "target", "--config", c.file, "--takeover").want(t, exitFailed, "--takeover: no target is served at")
-	command(t, "target", "--config", c.file, "--takeover=maybe").want(t, exitUsage, "it is always or upgrade")
-	command(t, "target", "--config", c.file, "--background").want(t, exitUsage, "goes together with --takeover")
+	command(t, "target", "--config", c.file, "--takeover=maybe").want(t, exitUsage, "want always or upgrade")
+	command(t, "target", "--config", c.file, "--background").want(t, exitUsage, "needs --takeover")
 	s := startSeparate(t, "target", "--config", c.file)
 	s.out.await(t, "nvme connect")
 	command(t, "target", "--config", c.file, "--takeover=upgrade").want(t, 0, "is version")
 	command(t, words("namespace pause 1 -n "+testNQN+" --limit 10s")...).want(t, 0)
 	refused := startSeparate(t, "target", "--config", c.file, "--takeover")
-	if err := <-refused.ended; err == nil || !strings.Contains(refused.errOut.String(), "the running target goes on: target: connections cannot move now: namespace 1 of") {
+	if err := <-refused.ended; err == nil || !strings.Contains(refused.errOut.String(), "the running target continues: target: connections cannot move now: namespace 1 of") {
 		t.Errorf("%v, %s", err, refused.errOut)
 	}
 	refused.ended <- nil
@@ -364,7 +364,7 @@ func TestTakeoverOfFlags(t *testing.T) {
 	t.Logf("taken over after %v; a command took %v at most", time.Since(began), load.stall(t))
 	capture.wantEnd(exitFailed, "was handed over to another process")
 	trace.wantEnd(exitFailed, "was handed over to another process")
-	next.errOut.await(t, "do not count")
+	next.errOut.await(t, "are ignored")
 	for _, want := range []string{"limits.shards default -> 1", "add namespace 2"} {
 		if !strings.Contains(next.errOut.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, next.errOut)

@@ -25,7 +25,7 @@ func TestTakeoverLacking(t *testing.T) {
 	next := startSeparately(t, second)
 	next.awaitEnd(t)
 	const want = "cannot serve namespace 2 of " + testNQN + ", which hosts have, as the running one does: /proc/self/cwd/disk.img is missing"
-	if said := next.errOut.String(); !strings.Contains(said, want) || !strings.Contains(said, "the running target goes on") {
+	if said := next.errOut.String(); !strings.Contains(said, want) || !strings.Contains(said, "the running target continues") {
 		t.Errorf("it says %q, want %q", said, want)
 	}
 	t.Logf("a command took %v at most", load.stall(t))

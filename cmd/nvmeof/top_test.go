@@ -41,7 +41,7 @@ func TestTop(t *testing.T) {
 	for line, want := range map[string]string{
 		"top --interval 10ms": "--interval 10ms: a target reads its counters once in 1s at most",
 		"top --view host":     "did you mean hosts?",
-		"top -o yaml":         "it is one of json, normal",
+		"top -o yaml":         "want one of json, normal",
 	} {
 		command(t, words(line)...).want(t, exitUsage, want)
 	}

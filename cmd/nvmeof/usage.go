@@ -93,7 +93,7 @@ func meant(cmd *cobra.Command, word string) string {
 		return "; it is " + cmd.CommandPath() + " " + here
 	}
 	if cmd.Flags().Lookup("config") != nil && strings.Contains(word, ".") { // a document, in the form in which the target's verbs take it
-		return "; is it a configuration? --config " + word + " starts a target with it"
+		return "; to start a target with a configuration: --config " + word
 	}
 	return failure.DidYouMean(word, commandNames(cmd))
 }
@@ -113,7 +113,7 @@ func wrongKind(e *pflag.InvalidValueError) error {
 	case e.GetFlag().Value.Type() == "bool":
 		want = "true or false"
 	case errors.Is(number, strconv.ErrRange):
-		want = "a number that is not as large"
+		want = "a smaller number"
 	default:
 		want = "a whole number"
 	}
@@ -137,12 +137,12 @@ func miscounted(cmd *cobra.Command, want, got int) error {
 	if got < want && want <= len(names) {
 		return errors.New(areMissing(append(names[got:want:want], missing...)))
 	}
-	text := fmt.Sprintf("takes %s, and %d arguments are given", strings.Join(names, " and "), got)
+	text := fmt.Sprintf("takes %s, but got %d arguments", strings.Join(names, " and "), got)
 	switch {
 	case len(missing) > 0:
 		text += "; " + areMissing(missing)
 	case len(possible) > 0:
-		text += "; what else there is to say goes with " + strings.Join(possible, " or ")
+		text += "; other values are given with " + strings.Join(possible, " or ")
 	}
 	return errors.New(text)
 }

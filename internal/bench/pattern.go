@@ -59,7 +59,7 @@ func ParsePattern(s string) (Pattern, error) {
 			return Pattern(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: it is read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite", s)
+	return 0, fmt.Errorf("%q: want read, write, randread, randwrite, rw (or readwrite), randrw, trim, randtrim, trimwrite or randtrimwrite", s)
 }
 
 // A Direction is a kind of request that is counted separately, as in fio.

@@ -183,7 +183,7 @@ func (c *Controller) judge(m *Reply) (err error) {
 	}
 	c.c2, c.s2 = m.Challenge, m.Sequence
 	if c.ctrlKey.IsZero() {
-		return refuse(ReasonFailed, "host asks the controller to prove itself, and there is no key to do so with")
+		return refuse(ReasonFailed, "host requires the controller to authenticate, and there is no key for that")
 	}
 	out.Response = c.response(false)
 	c.send(StateSuccess1, out.Encode(c.hash.Size()), StateSuccess2)

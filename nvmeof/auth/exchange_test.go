@@ -108,7 +108,7 @@ func TestDisagreement(t *testing.T) {
 	}{
 		{"host's key", func(r *rig) { r.host.HostKey = other }, false, ReasonFailed, "host does not know its key"},
 		{"controller's key", func(r *rig) { r.ctrl.ControllerKey = other }, true, ReasonFailed, "controller does not know its key"},
-		{"no controller's key", func(r *rig) { r.ctrl.ControllerKey = Key{} }, false, ReasonFailed, "no key to do so"},
+		{"no controller's key", func(r *rig) { r.ctrl.ControllerKey = Key{} }, false, ReasonFailed, "there is no key for that"},
 		{"host's name", func(r *rig) { r.host.HostNQN += "x" }, false, ReasonFailed, "host does not know"},
 		{"subsystem's name", func(r *rig) { r.host.SubsystemNQN += "x" }, false, ReasonFailed, "host does not know"},
 		{"hash", func(r *rig) { r.host.Hashes, r.ctrl.Hashes = []Hash{HashSHA256, HashSHA384}, []Hash{HashSHA512} },

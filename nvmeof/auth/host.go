@@ -114,7 +114,7 @@ func (h *Host) success1(b []byte) error {
 		h.state = StateDone
 		return nil
 	case m.Response == nil:
-		return refuse(ReasonFailed, "controller does not prove itself")
+		return refuse(ReasonFailed, "controller does not authenticate itself")
 	case !equal(m.Response, h.response(false)):
 		return refuse(ReasonFailed, "controller does not know its key")
 	}

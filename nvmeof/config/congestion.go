@@ -14,18 +14,18 @@ import (
 // Congestion has the parameters of softroce's congestion control, DCQCN ("Congestion Control for Large-Scale RDMA
 // Deployments", SIGCOMM 2015). RDMA devices have congestion control of their own.
 type Congestion struct {
-	NoECN          bool     `json:"no-ecn,omitzero" default:"false" doc:"Send packets that routers may drop but not mark, for paths that mistreat ECN; marks are answered nevertheless. Default false."`
-	Ignore         bool     `json:"ignore,omitzero" default:"false" doc:"Do not obey congestion notifications (CNP): losses alone reduce what is sent. Default false."`
-	MinRate        BitRate  `json:"min-rate,omitzero" default:"10Mbit" doc:"Lowest rate that a connection is reduced to. Default 10Mbit."`
-	CNPInterval    Duration `json:"cnp-interval,omitzero" default:"50µs" doc:"Least time between two notifications sent, and between two reductions made. Default 50us."`
+	NoECN          bool     `json:"no-ecn,omitzero" default:"false" doc:"Send packets as not ECN-capable, for networks that mishandle ECN; received marks are still answered. Default false."`
+	Ignore         bool     `json:"ignore,omitzero" default:"false" doc:"Ignore congestion notification packets (CNP): only losses reduce the rate. Default false."`
+	MinRate        BitRate  `json:"min-rate,omitzero" default:"10Mbit" doc:"Lowest rate of a connection. Default 10Mbit."`
+	CNPInterval    Duration `json:"cnp-interval,omitzero" default:"50µs" doc:"Minimum time between two notifications sent, and between two reductions of the rate. Default 50us."`
 	Gain           Part     `json:"gain,omitzero" default:"1/256" doc:"Weight of a notification in the estimate of how congested the path is, written 1/256. Default 1/256."`
-	AlphaPeriod    Duration `json:"alpha-period,omitzero" default:"55µs" doc:"After how long without a notification that estimate decays. Default 55us."`
-	IncreasePeriod Duration `json:"increase-period,omitzero" default:"55µs" doc:"After how long the rate rises. Default 55us, or the round trip if that is longer."`
-	IncreaseBytes  Size     `json:"increase-bytes,omitzero" default:"10MB" max:"1000000000" doc:"After how many bytes sent the rate rises. Default 10MB."`
-	FastRounds     int      `json:"fast-rounds,omitzero" default:"5" min:"1" max:"1000" doc:"How many rises go half the way back to the rate before the reduction; those after them are additive. Default 5."`
-	HyperRounds    int      `json:"hyper-rounds,omitzero" default:"50" min:"1" max:"100000" doc:"From which rise on they grow. Default 50."`
-	AdditiveStep   BitRate  `json:"additive-step,omitzero" default:"40Mbit" doc:"By how much an additive rise lifts the rate. Default 40Mbit."`
-	HyperStep      BitRate  `json:"hyper-step,omitzero" default:"40Mbit" doc:"By how much the first of those that grow does; the second by twice that, and so on. Default 40Mbit."`
+	AlphaPeriod    Duration `json:"alpha-period,omitzero" default:"55µs" doc:"Time without a notification after which that estimate decays. Default 55us."`
+	IncreasePeriod Duration `json:"increase-period,omitzero" default:"55µs" doc:"Time after which the rate is increased. Default 55us, or the round-trip time if that is longer."`
+	IncreaseBytes  Size     `json:"increase-bytes,omitzero" default:"10MB" max:"1000000000" doc:"Bytes sent after which the rate is increased. Default 10MB."`
+	FastRounds     int      `json:"fast-rounds,omitzero" default:"5" min:"1" max:"1000" doc:"Number of increases that each recover half of the reduction; later ones are additive. Default 5."`
+	HyperRounds    int      `json:"hyper-rounds,omitzero" default:"50" min:"1" max:"100000" doc:"Number of the increase from which the steps grow. Default 50."`
+	AdditiveStep   BitRate  `json:"additive-step,omitzero" default:"40Mbit" doc:"Step of an additive increase. Default 40Mbit."`
+	HyperStep      BitRate  `json:"hyper-step,omitzero" default:"40Mbit" doc:"First of the growing steps; the second is twice that, and so on. Default 40Mbit."`
 }
 
 // check reports parameters that contradict each other.

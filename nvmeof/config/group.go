@@ -11,18 +11,18 @@ import (
 
 // Gateways configures a target as a gateway of a group, whose gateways share their subsystems.
 type Gateways struct {
-	Store        string   `json:"store,omitzero" max:"1024" doc:"Where the group's state is: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster, for programs that are built with -tags rbd. Subsystems and referrals are then the group's, and not the file's. Default: the target is alone."`
-	Gateway      string   `json:"gateway,omitzero" max:"64" doc:"Name of this gateway, which no other of the group has. Default: that of the machine."`
-	TLS          GroupTLS `json:"tls,omitzero" doc:"Certificates for etcd. Default: it is spoken to without encryption."`
+	Store        string   `json:"store,omitzero" max:"1024" doc:"Store of the group's state: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster, which requires a build with -tags rbd. Subsystems and referrals are then those of the group, not of this file. Default: the target is in no group."`
+	Gateway      string   `json:"gateway,omitzero" max:"64" doc:"Name of this gateway, unique in the group. Default: the machine's host name."`
+	TLS          GroupTLS `json:"tls,omitzero" doc:"TLS certificates for etcd. Default: the connection is not encrypted."`
 	User         string   `json:"user,omitzero" max:"256" doc:"User of etcd. Default: none."`
 	PasswordFile Path     `json:"password-file,omitzero" doc:"Absolute path of a file with the user's password."`
-	Conf         Path     `json:"conf,omitzero" doc:"Absolute path of the Ceph cluster's ceph.conf. Default: /etc/ceph/ceph.conf, or that of CEPH_CONF."`
-	ID           string   `json:"id,omitzero" max:"128" doc:"Client of the Ceph cluster, without client. before it. Default admin."`
+	Conf         Path     `json:"conf,omitzero" doc:"Absolute path of the Ceph cluster's ceph.conf. Default: CEPH_CONF, or /etc/ceph/ceph.conf."`
+	ID           string   `json:"id,omitzero" max:"128" doc:"Client of the Ceph cluster, without the prefix client. Default admin."`
 }
 
 // A GroupTLS has the files with which a gateway and the group's store authenticate each other.
 type GroupTLS struct {
-	Authority   Path `json:"authority,omitzero" doc:"Absolute path of the certificates of the authorities of the store's, in PEM. Default: those of the machine."`
+	Authority   Path `json:"authority,omitzero" doc:"Absolute path of the CA certificates for the store, in PEM. Default: those of the machine."`
 	Certificate Path `json:"certificate,omitzero" doc:"Absolute path of the gateway's certificate, in PEM."`
 	Key         Path `json:"key,omitzero" doc:"Absolute path of its private key, in PEM."`
 }
@@ -121,7 +121,7 @@ func checkName(what, name string) error {
 type Erasing struct {
 	Subsystem nvmeof.NQN `json:"subsystem" need:"yes" doc:"Subsystem that had the namespace."`
 	Namespace *Namespace `json:"namespace" need:"yes" doc:"The namespace as it was."`
-	Why       string     `json:"why,omitzero" doc:"Why the last attempt has failed."`
+	Why       string     `json:"why,omitzero" doc:"Error of the last attempt."`
 }
 
 // Shared returns the part of a document that all gateways of a group share: subsystems, referrals, and namespaces

@@ -39,7 +39,7 @@ func parseJSON(text []byte) (*node, *Problem) {
 	n, err := r.value()
 	if err == nil {
 		if _, more := r.decoder.Token(); more != io.EOF {
-			err = r.fail(errors.New("there is something after the end of the document"))
+			err = r.fail(errors.New("data after the end of the document"))
 		}
 	}
 	if err != nil {

@@ -58,7 +58,7 @@ const maxValues = 1 << 20
 
 var errCrowded = fmt.Errorf("more than %d values", maxValues)
 
-var errDeep = fmt.Errorf("more than %d lists and objects within each other", maxDepth)
+var errDeep = fmt.Errorf("more than %d nested lists and objects", maxDepth)
 
 // byteOrderMark is at the start of UTF-8 files of some editors.
 const byteOrderMark = "\ufeff"

@@ -120,8 +120,8 @@ func TestProblems(t *testing.T) {
 		{"JSON rest", "{\"version\": 1} x", []string{"f:1:16: not JSON: "}},
 		{"JSON unknown", "{\"version\": 1,\n \"limits\": {\"shard\": 1}}", []string{"f:2:13: limits: unknown field shard; did you mean shards?"}},
 		{"JSON twice", "{\"version\": 1, \"version\": 1}", []string{"f:1:16: version: is given twice; the first is in line 1; keep one"}},
-		{"JSON deep", "{\"a\":" + strings.Repeat("[", 40), []string{"not JSON: more than 32 lists and objects within each other"}},
-		{"YAML deep", "a: " + strings.Repeat("[", 1000), []string{"more than 32 lists and objects within each other"}},
+		{"JSON deep", "{\"a\":" + strings.Repeat("[", 40), []string{"not JSON: more than 32 nested lists and objects"}},
+		{"YAML deep", "a: " + strings.Repeat("[", 1000), []string{"more than 32 nested lists and objects"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantProblems(t, c.text, c.want) })
 	}

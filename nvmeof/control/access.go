@@ -160,7 +160,7 @@ func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 func accessRoutes() []route {
 	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
 	return []route{
-		{"PUT", base + "/{host}", "grantNamespace", "Let a host use a namespace, and no other that it may not use already", namespaceOptions, grant{}, Result{}, false,
+		{"PUT", base + "/{host}", "grantNamespace", "Allow a host to use a namespace, without access to others of the subsystem", namespaceOptions, grant{}, Result{}, false,
 			func(c *call) (any, error) {
 				var g grant
 				if err := config.ParsePart("", c.body, &g); err != nil {

@@ -169,7 +169,7 @@ func TestAPIErrors(t *testing.T) {
 		{"PUT", "/v1/config", `{"version": 1, "limits": {"shards": 3}}`, CodeRestart, "cannot be changed while the target runs"},
 		{"PUT", "/v1/config", `{"version": 9}`, CodeInvalid, "1:13: version: 9 is not a version of this format"},
 		{"PUT", "/v1/config?farce=true", `{"version": 1}`, CodeInvalid, "unknown option farce"},
-		{"PUT", "/v1/config", `{"x": ` + strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 lists and objects within each other"},
+		{"PUT", "/v1/config", `{"x": ` + strings.Repeat("[", 1<<20), CodeInvalid, "more than 32 nested lists and objects"},
 		{"PUT", "/v1/config", `{"version": 1, "x": "` + strings.Repeat("x", 5<<20) + `"}`, CodeInvalid, "the body is longer than 4194304 bytes"},
 		{"POST", "/v1/config/save", "", CodeFailed, "not started with --config"},
 	} {

@@ -56,7 +56,7 @@ func storageRoutes() []route {
 				}
 				return c.result(o)(erase(c.manager, c.who, check, nvmeof.NQN(c.path("nqn")), nsid, o))
 			}},
-		{"GET", "/v1/capacity", "getCapacity", "What is free in the file system of a folder, for files of namespaces to come", []string{pathOption}, nil, Capacity{}, false,
+		{"GET", "/v1/capacity", "getCapacity", "Get the free space in the file system of a directory, for files of new namespaces", []string{pathOption}, nil, Capacity{}, false,
 			func(c *call) (any, error) {
 				path := config.Path(c.query.Get(pathOption))
 				if path == "" {

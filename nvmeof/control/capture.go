@@ -16,12 +16,12 @@ import (
 const maxQPN = 1<<24 - 1 // highest queue pair number
 
 func captureStream() stream {
-	return stream{"/v1/capture", "capture", "Capture packets of the target's RDMA devices, as pcapng. They have what hosts read and write, as far as snaplen goes.",
+	return stream{"/v1/capture", "capture", "Capture packets of the target's RDMA devices, as pcapng. They contain data that hosts read and write, up to snaplen.",
 		"application/x-pcapng", nil, []streamOption{
-			nqnOption("host", "Packets of this host's controllers alone."),
-			numberOption("qpn", "Packets of this queue pair of the target alone; 1 is connection management.", maxQPN),
-			numberOption("snaplen", "Bytes of each packet, from its IP header on; 0: all; default 384.", 1<<20),
-			numberOption("count", "Packets after which it ends; default, and 0: none.", 1<<31-1),
+			nqnOption("host", "Only packets of this host's controllers."),
+			numberOption("qpn", "Only packets of this queue pair of the target; 1 is connection management.", maxQPN),
+			numberOption("snaplen", "Bytes to keep of each packet, from its IP header on; 0: all. Default 384.", 1<<20),
+			numberOption("count", "Number of packets after which it ends; 0: no limit. Default 0.", 1<<31-1),
 			secondsOption(),
 		}, serveCapture}
 }

@@ -38,7 +38,7 @@ var errFollowers = fmt.Errorf("%d others wait for events already: end one, or as
 
 func eventRoutes() []route {
 	return []route{
-		{"GET", "/v1/events", "listEvents", "What happened: up to 1000 events after a number; with wait not before there is one, or 25 s have passed",
+		{"GET", "/v1/events", "listEvents", "Get up to 1000 events after a number; with wait, when there is one or after 25 s",
 			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
 			func(c *call) (any, error) {
 				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // checkOption has checked it

@@ -175,13 +175,13 @@ func groupRoutes() []route {
 		return func(c *call) (any, error) { return c.order(kind) }
 	}
 	return []route{
-		{"GET", "/v1/group", "getGroup", "The group of which the target is a gateway, and who serves what", nil, nil, GroupStatus{}, false,
+		{"GET", "/v1/group", "getGroup", "Get the state of the target's group of gateways, and the owners of its ANA groups", nil, nil, GroupStatus{}, false,
 			heardGroup},
-		{"POST", "/v1/gateways/{gateway}/drain", "drainGateway", "Have other gateways serve what a gateway serves, until it is resumed", nil, nil, done{}, false, orderOf(DrainGateway)},
-		{"POST", "/v1/gateways/{gateway}/resume", "resumeGateway", "Let a gateway serve again that was drained", nil, nil, done{}, false, orderOf(ResumeGateway)},
-		{"POST", "/v1/gateways/{gateway}/fail", "failGateway", "Fence a gateway, whether it is silent or not, and have others serve what it served", nil, nil, done{}, false, orderOf(FailGateway)},
+		{"POST", "/v1/gateways/{gateway}/drain", "drainGateway", "Move all ANA groups of a gateway to others, until it is resumed", nil, nil, done{}, false, orderOf(DrainGateway)},
+		{"POST", "/v1/gateways/{gateway}/resume", "resumeGateway", "Let a drained gateway serve again", nil, nil, done{}, false, orderOf(ResumeGateway)},
+		{"POST", "/v1/gateways/{gateway}/fail", "failGateway", "Fence a gateway, even if it is running, and move its ANA groups to others", nil, nil, done{}, false, orderOf(FailGateway)},
 		{"DELETE", "/v1/gateways/{gateway}", "removeGateway", "Forget a gateway that has ended", nil, nil, done{}, false, orderOf(RemoveGateway)},
-		{"PUT", "/v1/group/ana-groups/{group}/gateway", "moveANAGroup", "Have a gateway serve an ANA group", nil, moveTo{}, done{}, false,
+		{"PUT", "/v1/group/ana-groups/{group}/gateway", "moveANAGroup", "Move an ANA group to a gateway", nil, moveTo{}, done{}, false,
 			func(c *call) (any, error) {
 				id, err := c.number("group")
 				if err != nil {

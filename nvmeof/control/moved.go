@@ -186,7 +186,7 @@ func Adopt(m *Manager) (begin func(), err error) {
 
 // A takeOver is the body of a takeover request.
 type takeOver struct {
-	Socket config.Path `json:"socket" doc:"where the process listens that goes on with the hosts of this one"`
+	Socket config.Path `json:"socket" doc:"Socket of the process that takes over the hosts."`
 }
 
 // errNoTakeOver is the error of a Manager without Config.TakeOver.

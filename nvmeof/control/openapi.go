@@ -28,7 +28,7 @@ func OpenAPI() []byte {
 		"servers": []any{map[string]any{"url": "http://target"}},
 		"paths":   paths,
 		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
-			"description": "What was wrong, in the sentence that the command line prints, and its kind: 400 invalid, 401 and 429 forbidden (no token, or one that is not known), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise), not-empty (what was to be without data has some) or failed (the machine refused, or what was named is not in the state for it), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, unless it is unsaved: then the target is, and the file is not.",
+			"description": "The error, as the command line prints it, and its kind: 400 invalid, 401 and 429 forbidden (no token, or an unknown one), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise), not-empty (a store that was required to be empty has data) or failed (the machine refused, or the object is not in the required state), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, except for unsaved: then the target was changed, and the file was not.",
 			"content":     content(schema(reflect.TypeFor[errorBody]())),
 		}}},
 	})
@@ -50,17 +50,17 @@ func (r *route) operation(need Role) any {
 		s := map[string]any{"type": "boolean", "default": false}
 		switch name {
 		case afterOption:
-			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that is known already."}
+			s = map[string]any{"type": "integer", "minimum": 0, "default": 0, "description": "Number of the last event that the client has."}
 		case uuidOption:
-			s = map[string]any{"type": "string", "format": "uuid", "description": "The namespace has to have this UUID in the configuration: if it is another one by now it is not found."}
+			s = map[string]any{"type": "string", "format": "uuid", "description": "UUID that the namespace must have in the configuration; otherwise it is not found."}
 		case emptyOption:
-			s["description"] = "Refuse it (not-empty) where the file or image is there and has data: it is that of somebody who had the name before."
+			s["description"] = "Refuse (not-empty) if the file or image exists and has data, for example of an earlier user of the name."
 		case withdrawnOption:
-			s["description"] = "Refuse it (in-use) while a host that is named may use the namespace, connected or not, whatever force says."
+			s["description"] = "Refuse (in-use) while a listed host may use the namespace, connected or not, even with force."
 		case pathOption:
-			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of a folder."}
+			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of a directory."}
 		case logOption:
-			s = map[string]any{"type": "string", "description": "The log that this number is of, from an earlier answer. Where it is another log by now all events are new."}
+			s = map[string]any{"type": "string", "description": "Log to which the number belongs, from an earlier answer. If it is a different log now, all events are new."}
 		case fileOption:
 			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of the file to save to. Default, with save: the one with which the target was started."}
 		}
@@ -79,7 +79,7 @@ func (r *route) operation(need Role) any {
 	if r.body != nil {
 		s := config.PartSchema(r.body)
 		if r.partial {
-			s = map[string]any{"type": "object", "description": "Some fields; null is the default: " + reflect.TypeOf(r.body).Name(),
+			s = map[string]any{"type": "object", "description": "Fields to change; null sets the default: " + reflect.TypeOf(r.body).Name(),
 				"properties": config.PartProperties(r.body)}
 		}
 		op["requestBody"] = map[string]any{"required": true, "content": content(s)}
@@ -99,7 +99,7 @@ func (s *stream) operation(need Role) any {
 	return map[string]any{
 		"operationId": s.id, "summary": s.summary, "parameters": parameters, roleKey: need,
 		"responses": map[string]any{
-			"200":     map[string]any{"description": "As it comes, until the client leaves or has what it wanted", "content": map[string]any{s.content: map[string]any{"schema": body}}},
+			"200":     map[string]any{"description": "A stream, until the client disconnects or a limit is reached", "content": map[string]any{s.content: map[string]any{"schema": body}}},
 			"default": map[string]any{"$ref": "#/components/responses/error"},
 		},
 	}

@@ -134,10 +134,10 @@ func away(hosts []target.Registrant, force bool) error {
 func reservationRoutes() []route {
 	force := []string{"force"}
 	return []route{
-		{"GET", "/v1/reservations", "listReservations", "The namespaces with which hosts are registered for reservations", nil, nil, []Reservation{}, false,
+		{"GET", "/v1/reservations", "listReservations", "List the namespaces with registrants or a reservation", nil, nil, []Reservation{}, false,
 			func(c *call) (any, error) { return reservations(c.manager), nil }},
 		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation", "clearReservation",
-			"End the reservation of a namespace and all registrations; with force also those of hosts that are connected", force, nil, done{}, false,
+			"Clear the reservation and all registrations of a namespace; with force also those of connected hosts", force, nil, done{}, false,
 			func(c *call) (any, error) {
 				n, err := c.reserved()
 				if err != nil {
@@ -146,7 +146,7 @@ func reservationRoutes() []route {
 				return done{}, clearReservation(n, c.option("force"))
 			}},
 		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation/{host}", "removeRegistrant",
-			"End the registration of one host, an NQN or a host identifier, and what it has reserved; with force also while it is connected", force, nil, done{}, false,
+			"Remove the registration and reservation of a host, by NQN or host identifier; with force also while it is connected", force, nil, done{}, false,
 			func(c *call) (any, error) {
 				n, err := c.reserved()
 				if err != nil {

@@ -174,13 +174,13 @@ func routes() []route {
 
 func targetRoutes() []route {
 	return []route{
-		{"GET", "/v1/status", "getStatus", "How the target is, and what it waits for", nil, nil, Status{}, false,
+		{"GET", "/v1/status", "getStatus", "Get the state of the target, and what it waits for", nil, nil, Status{}, false,
 			func(c *call) (any, error) { return c.manager.Status(), nil }},
-		{"GET", "/v1/measures", "getMeasures", "The counters of the target, of which rates are made by comparing two readings; read once a second at most", nil, nil, Measures{}, false,
+		{"GET", "/v1/measures", "getMeasures", "Get the counters of the target, at most once a second; the difference of two readings gives the rates", nil, nil, Measures{}, false,
 			func(c *call) (any, error) { return recentMeasures(c.manager), nil }},
-		{"GET", "/v1/config", "getConfig", "The configuration as it is", nil, nil, config.Document{}, false,
+		{"GET", "/v1/config", "getConfig", "Get the present configuration", nil, nil, config.Document{}, false,
 			func(c *call) (any, error) { return c.manager.present(), nil }},
-		{"PUT", "/v1/config", "applyConfig", "Make the target what a document says: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
+		{"PUT", "/v1/config", "applyConfig", "Apply a configuration: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
 			func(c *call) (any, error) {
 				want, _, err := config.Parse("", c.body)
 				if err != nil {
@@ -196,15 +196,15 @@ func targetRoutes() []route {
 				r.warn(warnings)
 				return r, err
 			}},
-		{"POST", "/v1/keys/reread", "rereadKeys", "Read all key files again", nil, nil, done{}, false,
+		{"POST", "/v1/keys/reread", "rereadKeys", "Reread all key files", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				_, err := c.manager.RereadKeys()
 				return done{}, err
 			}},
-		{"POST", "/v1/takeover", "takeOver", "Give the hosts of this target to another process of the same user, and end; see nvmeof target --takeover", nil, takeOver{}, done{}, false, serveTakeOver},
-		{"GET", "/v1/controllers", "listControllers", "Who is connected", nil, nil, []Controller{}, false,
+		{"POST", "/v1/takeover", "takeOver", "Hand the hosts of this target over to another process of the same user, and end; see nvmeof target --takeover", nil, takeOver{}, done{}, false, serveTakeOver},
+		{"GET", "/v1/controllers", "listControllers", "List the connected controllers", nil, nil, []Controller{}, false,
 			func(c *call) (any, error) { return c.manager.Controllers(), nil }},
-		{"DELETE", "/v1/subsystems/{nqn}/controllers/{id}", "removeController", "Disconnect a host, which may connect again", nil, nil, done{}, false,
+		{"DELETE", "/v1/subsystems/{nqn}/controllers/{id}", "removeController", "Disconnect a host; it may reconnect", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				id, err := c.number("id")
 				if err != nil {
@@ -212,7 +212,7 @@ func targetRoutes() []route {
 				}
 				return done{}, c.manager.Disconnect(nvmeof.NQN(c.path("nqn")), id)
 			}},
-		{"GET", "/v1/referrals", "listReferrals", "Other discovery services that the discovery log lists", nil, nil, []*config.Referral{}, false,
+		{"GET", "/v1/referrals", "listReferrals", "List the referrals of the discovery log", nil, nil, []*config.Referral{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.present().Referrals), nil }},
 		{"POST", "/v1/referrals", "addReferral", "Add a referral", changeOptions, config.Referral{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, referrals) }},
@@ -225,11 +225,11 @@ func targetRoutes() []route {
 
 func listenerRoutes() []route {
 	return []route{
-		{"GET", "/v1/listeners", "listListeners", "Where hosts connect", nil, nil, []*config.Listener{}, false,
+		{"GET", "/v1/listeners", "listListeners", "List the listeners", nil, nil, []*config.Listener{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.present().Listeners), nil }},
-		{"POST", "/v1/listeners", "addListener", "Listen on another address or port", changeOptions, config.Listener{}, Result{}, false,
+		{"POST", "/v1/listeners", "addListener", "Add a listener", changeOptions, config.Listener{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, listeners) }},
-		{"GET", "/v1/listeners/{id}", "getListener", "A listener", nil, nil, config.Listener{}, false,
+		{"GET", "/v1/listeners/{id}", "getListener", "Get a listener", nil, nil, config.Listener{}, false,
 			func(c *call) (any, error) { return listeners(c.manager.present()).find(c.path("id")) }},
 		{"PATCH", "/v1/listeners/{id}", "setListener", "Change a listener", changeOptions, config.Listener{}, Result{}, true,
 			func(c *call) (any, error) {
@@ -308,7 +308,7 @@ func added[T any](c *call, to func(*config.Document) collection[T]) (any, error)
 
 // A pauseBody is the body of a request to pause a namespace.
 type pauseBody struct {
-	Limit config.Duration `json:"limit,omitzero" doc:"How long commands are held at most. Default 10s, at most 25s."`
+	Limit config.Duration `json:"limit,omitzero" doc:"Maximum time of the pause, up to 25s. Default 10s."`
 }
 
 func (p pauseBody) limit() time.Duration { return time.Duration(p.Limit) }

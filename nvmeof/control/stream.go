@@ -45,7 +45,7 @@ func numberOption(name, doc string, most uint64) streamOption {
 
 // secondsOption is the option that limits the duration of a stream.
 func secondsOption() streamOption {
-	return numberOption("seconds", "How long it takes at most; default: until the client leaves.", 1<<31-1)
+	return numberOption("seconds", "Maximum duration in seconds. Default: until the client disconnects.", 1<<31-1)
 }
 
 // number returns the value of an option that was checked.

@@ -9,11 +9,11 @@ import (
 
 func subsystemRoutes() []route {
 	return append([]route{
-		{"GET", "/v1/subsystems", "listSubsystems", "What hosts connect to", nil, nil, []*config.Subsystem{}, false,
+		{"GET", "/v1/subsystems", "listSubsystems", "List the subsystems", nil, nil, []*config.Subsystem{}, false,
 			func(c *call) (any, error) { return listOf(c.manager.present().Subsystems), nil }},
 		{"POST", "/v1/subsystems", "addSubsystem", "Add a subsystem", changeOptions, config.Subsystem{}, Result{}, false,
 			func(c *call) (any, error) { return added(c, subsystems) }},
-		{"GET", "/v1/subsystems/{nqn}", "getSubsystem", "A subsystem", nil, nil, config.Subsystem{}, false,
+		{"GET", "/v1/subsystems/{nqn}", "getSubsystem", "Get a subsystem", nil, nil, config.Subsystem{}, false,
 			func(c *call) (any, error) { return c.subsystem(c.manager.present()) }},
 		{"PATCH", "/v1/subsystems/{nqn}", "setSubsystem", "Change a subsystem", changeOptions, config.Subsystem{}, Result{}, true,
 			func(c *call) (any, error) {
@@ -43,7 +43,7 @@ func subsystemRoutes() []route {
 				}
 				return done{}, c.manager.Resume(nvmeof.NQN(c.path("nqn")), nsid)
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes to a namespace again whose file or device has failed: what was acknowledged and not flushed before may be lost; or accept the size of a file that became shorter, or the holes of one that was cut short and made longer", nil, nil, done{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes again to a namespace whose file or device has failed: writes that were acknowledged but not flushed before may be lost. Or accept the size of a file that was truncated, or the holes of one that was truncated and extended", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {

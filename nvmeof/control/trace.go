@@ -45,15 +45,15 @@ type TracedCommand struct {
 const traceEvery = 20 * time.Millisecond
 
 func traceStream() stream {
-	return stream{"/v1/trace", "trace", "Follow the commands of hosts, each when it was answered: one JSON object a line.",
+	return stream{"/v1/trace", "trace", "Follow the commands of hosts as they are completed, one JSON object a line.",
 		"application/x-ndjson", TracedCommand{}, []streamOption{
-			nqnOption("host", "Commands of this host alone."),
-			nqnOption("nqn", "Commands to this subsystem alone."),
-			numberOption("nsid", "I/O commands to this namespace alone.", math.MaxUint32),
-			{"slower-than", "string", "Commands that took at least so long, as 5ms.", func(v string) bool {
+			nqnOption("host", "Only commands of this host."),
+			nqnOption("nqn", "Only commands to this subsystem."),
+			numberOption("nsid", "Only I/O commands to this namespace.", math.MaxUint32),
+			{"slower-than", "string", "Only commands that took at least this time, as 5ms.", func(v string) bool {
 				return new(config.Duration).UnmarshalText([]byte(v)) == nil
 			}, "a duration, as 5ms"},
-			numberOption("count", "Commands after which it ends; default, and 0: none.", 1<<31-1),
+			numberOption("count", "Number of commands after which it ends; 0: no limit. Default 0.", 1<<31-1),
 			secondsOption(),
 		}, serveTrace}
 }

@@ -103,7 +103,7 @@ func (e Event) String() string {
 		return fmt.Sprintf("%v %v", e.Kind, &e.Record)
 	case Unreachable:
 		if e.Again > 0 {
-			return fmt.Sprintf("%v %v; again in %v", e.Kind, e.placed(), e.Again)
+			return fmt.Sprintf("%v %v; retrying in %v", e.Kind, e.placed(), e.Again)
 		}
 		return fmt.Sprintf("%v %v", e.Kind, e.placed())
 	case Skipped:

@@ -267,7 +267,7 @@ func TestLimits(t *testing.T) {
 	s.log(3, ">4 >1")
 	s.want("depth", "connect 1@1", "connect 2@2", "connect 3@3",
 		"skipped 1>9 (it returns the same information as the controller that refers to it)",
-		"skipped 3>4 (too many referrals after each other: more than 2)")
+		"skipped 3>4 (too many referrals in a row: more than 2)")
 	s.engine.changed(1)
 	s.log(1, ">2 >3 >5 >6 !>9")
 	s.want("number", "read 1", "connect 4@5", "skipped 1>6 (too many discovery controllers: more than 4)")
@@ -277,7 +277,7 @@ func TestLimits(t *testing.T) {
 	none := newScript(t, Config{Depth: -1})
 	none.start(1)
 	none.log(1, ">2")
-	none.want("no referrals at all", "connect 1@1", "skipped 1>2 (too many referrals after each other: more than 0)")
+	none.want("no referrals at all", "connect 1@1", "skipped 1>2 (too many referrals in a row: more than 0)")
 }
 
 // TestFartherAway: a controller whose shortest path of referrals becomes longer is followed only up to the maximum
@@ -292,7 +292,7 @@ func TestFartherAway(t *testing.T) {
 	s.idle("4 is near enough by its short way")
 	s.engine.changed(1)
 	s.log(1, ">2")
-	s.want("the short way is gone", "read 1", "drop 3", "skipped 3>4 (too many referrals after each other: more than 2)")
+	s.want("the short way is gone", "read 1", "drop 3", "skipped 3>4 (too many referrals in a row: more than 2)")
 }
 
 // TestUniqueNames: a controller is the same under both of its NQNs.
@@ -342,7 +342,7 @@ func TestOddReferrals(t *testing.T) {
 	s.engine.logged(s.now, 1, reading{log: Log{Entries: e}})
 	s.want("log", "connect 1@1", "connect 2@2",
 		"skipped 1>2 (infiniband, and this host has ipv4 and ipv6)",
-		"skipped 1>0 (address 0.0.0.0, to which nothing can connect)",
+		"skipped 1>0 (address 0.0.0.0 is not one to connect to)",
 		"skipped 1>\x1b[2Jhere (transport address \"\\x1b[2Jhere\" is no IP address)",
 		"skipped 1>2 (transport service identifier none is no port (1 to 65535))")
 	ev := Event{Kind: Skipped, At: at(1), Record: Record{Entry: e[2]}, Err: errDeep}

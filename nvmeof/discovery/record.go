@@ -81,7 +81,7 @@ func address(e *capsule.DiscoveryEntry) (netip.AddrPort, error) {
 	case err != nil:
 		return a, err
 	case a.Addr().IsUnspecified() || a.Addr().IsMulticast():
-		return a, fmt.Errorf("address %v, to which nothing can connect", a.Addr())
+		return a, fmt.Errorf("address %v is not one to connect to", a.Addr())
 	}
 	return a, nil
 }

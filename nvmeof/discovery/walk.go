@@ -48,7 +48,7 @@ func distinct(all []Record) (out []Record) {
 // Reasons why a referral is not followed.
 var (
 	errDuplicate = errors.New("it returns the same information as the controller that refers to it")
-	errDeep      = errors.New("too many referrals after each other")
+	errDeep      = errors.New("too many referrals in a row")
 	errMany      = errors.New("too many discovery controllers")
 )
 

@@ -97,9 +97,9 @@ func lock(f *os.File, info fs.FileInfo) error {
 }
 
 // ErrInUse is the error of a file that another process has open.
-var ErrInUse = errors.New("another target uses it: stop that, or name another file")
+var ErrInUse = errors.New("another target uses it: stop that target, or name another file")
 
-var errIrregular = errors.New("it is no regular file: name another")
+var errIrregular = errors.New("it is not a regular file: name another")
 
 var errForeign = errors.New("it is not a log of events, or its first line is damaged: name another file, or remove it")
 
@@ -232,7 +232,7 @@ func check(f *os.File, info fs.FileInfo) error {
 // file stays locked until the name refers to the new one.
 func (l *Log) replace(old *os.File, path string, entries int) (*os.File, error) {
 	if err := namedfile.Replace(path, l.text(), namedfile.Options{}); err != nil {
-		return old, fmt.Errorf("to keep %d events instead of %d it has to be replaced by a new file: see to its folder, or keep %d: %w",
+		return old, fmt.Errorf("keeping %d events instead of %d needs a new file: check its directory, or keep %d: %w",
 			l.cfg.Entries, entries, entries, err)
 	}
 	f, err := openLocked(path)
@@ -359,6 +359,6 @@ func (l *Log) Close() error {
 	case <-l.file.ended:
 		return l.file.f.Close()
 	case <-time.After(closeTime):
-		return errors.New("events: the file does not answer, and may lack the last ones: see what is wrong with its file system")
+		return errors.New("events: the file does not answer, and may lack the last events: check its file system")
 	}
 }

@@ -189,7 +189,7 @@ func TestForeignFile(t *testing.T) {
 	if _, err := Open(dir, Config{}); err == nil {
 		t.Error("a folder is opened")
 	}
-	if _, err := Open("/dev/null", Config{}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := Open("/dev/null", Config{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Error(err)
 	}
 	good := filepath.Join(dir, "events")

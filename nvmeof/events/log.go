@@ -163,7 +163,7 @@ func (l *Log) flush(now time.Time) {
 		if r := &l.rings[i]; r.beyond > 0 && now.Unix() != r.second {
 			n := r.beyond
 			r.beyond = 0
-			l.add(Event{Time: now, Kind: r.kind, Severity: Info, Text: "others, of which there were too many in a second", Count: n}, now, false)
+			l.add(Event{Time: now, Kind: r.kind, Severity: Info, Text: "others, too many within a second", Count: n}, now, false)
 		}
 	}
 	for _, e := range l.folds.due(now) {

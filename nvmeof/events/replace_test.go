@@ -77,7 +77,7 @@ func TestNotReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		disk.Space(1)
-		if _, err := Open(path, Config{Entries: 2 * MinEntries}); err == nil || !strings.Contains(err.Error(), "see to its folder, or keep 80") {
+		if _, err := Open(path, Config{Entries: 2 * MinEntries}); err == nil || !strings.Contains(err.Error(), "check its directory, or keep 80") {
 			t.Error(err)
 		}
 		want(t, reopen(t, path, MinEntries), "store a")

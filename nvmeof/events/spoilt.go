@@ -60,7 +60,7 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 		return 0, nil // the write will return an error
 	}
 	if namedfile.Removed(f.path, info) {
-		return removed, fmt.Errorf("%s was removed while it is written to: it has to be made again", f.path)
+		return removed, fmt.Errorf("%s was removed while it was written to: it must be created again", f.path)
 	}
 	b := make([]byte, len(header))
 	n, err := open.ReadAt(b, 0)
@@ -68,9 +68,9 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	case err != nil && !errors.Is(err, io.EOF):
 		return 0, nil
 	case info.Size() < f.end, zero(b[:n]):
-		return shortened, fmt.Errorf("%s was emptied or cut short while it is written to: it has to be written anew", f.path)
+		return shortened, fmt.Errorf("%s was truncated while it was written to: it must be rewritten", f.path)
 	case !bytes.Equal(b, header):
-		return foreign, fmt.Errorf("%s was overwritten while it is written to, and stays as it is: remove it, and it is made again", f.path)
+		return foreign, fmt.Errorf("%s was overwritten while it was written to, and is not changed: remove it, and it is created again", f.path)
 	}
 	f.end = info.Size()
 	return 0, nil
@@ -80,7 +80,7 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 func (l *Log) makeAgain() error {
 	f := l.file
 	if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(errors.New("another file is in its place: remove that, and this one is made again"), err)
+		return errors.Join(errors.New("another file is in its place: remove that, and this one is created again"), err)
 	}
 	if err := namedfile.Replace(f.path, l.text(), namedfile.Options{}); err != nil {
 		return err

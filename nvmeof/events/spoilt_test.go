@@ -18,8 +18,8 @@ func TestSpoilt(t *testing.T) {
 		said  string
 		kept  bool
 	}{
-		"emptied": {func(p string) error { return os.Truncate(p, 0) }, "was emptied or cut short", true},
-		"cut":     {func(p string) error { return os.Truncate(p, recordSize+10) }, "was emptied or cut short", true},
+		"emptied": {func(p string) error { return os.Truncate(p, 0) }, "was truncated", true},
+		"cut":     {func(p string) error { return os.Truncate(p, recordSize+10) }, "was truncated", true},
 		"removed": {os.Remove, "was removed", true},
 		"moved":   {func(p string) error { return os.Rename(p, p+".1") }, "", false},
 		"replaced": {func(p string) error {

@@ -30,7 +30,7 @@ var (
 
 	// ErrUnseen reports a namespace for which the last Identify failed or got no response. Its identifier may belong to
 	// another namespace now, so nothing is sent until [Namespace.Refresh] has identified it.
-	ErrUnseen = errors.New("namespace could not be identified again, and may be another")
+	ErrUnseen = errors.New("namespace could not be identified again, and may be a different one")
 
 	// ErrNotReady reports a namespace that exists, but whose store is not available to the controller now. The
 	// controller sends an event when that changes.
@@ -65,7 +65,7 @@ func (e *UnusableError) Unwrap() error { return e.Err }
 
 // Removed returns the error of the namespace that had the same identifier before.
 func (e *UnusableError) Removed() *RemovedError {
-	return &RemovedError{e.ID, fmt.Sprintf("is another, which this host cannot use: %v", e.Err)}
+	return &RemovedError{e.ID, fmt.Sprintf("is a different one, which this host cannot use: %v", e.Err)}
 }
 
 // A RemovedError is an [ErrRemoved] that says what has taken the namespace's place.
@@ -132,7 +132,7 @@ func (e *StatusError) hint() string {
 	case capsule.StatusConnectInvalidHost:
 		return ": " + e.hostHint()
 	case capsule.StatusConnectIncompatibleFormat:
-		return ": the target speaks another version of NVMe over Fabrics"
+		return ": the target has another version of NVMe over Fabrics"
 	case capsule.StatusConnectControllerBusy:
 		return ": the controller is busy; try again"
 	case capsule.StatusConnectRestartDiscovery:
@@ -153,8 +153,8 @@ func (e *StatusError) ObjectsToIdentifier() bool {
 // hostHint says what to do if the host was refused.
 func (e *StatusError) hostHint() string {
 	if e.ObjectsToIdentifier() {
-		return "the target refuses the host identifier: another host has it, or this host is connected with another one, " +
-			"from before a crash perhaps; each host needs one of its own that stays the same (--hostid, /etc/nvme/hostid)"
+		return "the target refuses the host identifier: another host has it, or this host is connected with a different one, " +
+			"perhaps from before a crash; each host needs its own, permanent one (--hostid, /etc/nvme/hostid)"
 	}
 	return "the target does not allow this host; add its name to the subsystem's hosts"
 }

@@ -169,7 +169,7 @@ func TestNamespaceLies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := controller.Namespaces(context.Background()); err == nil || !strings.Contains(err.Error(), "does not ascend") {
+		if _, err := controller.Namespaces(context.Background()); err == nil || !strings.Contains(err.Error(), "not in ascending order") {
 			t.Errorf("a list that does not ascend: %v", err)
 		}
 	})
@@ -194,7 +194,7 @@ func TestLongANALog(t *testing.T) {
 		want       string
 	}{
 		{"as long as it may be", groups * each, ""},
-		{"longer", groups*each - 1, "longer than the controller's groups and namespaces make it"},
+		{"longer", groups*each - 1, "longer than the controller's numbers of groups and namespaces allow"},
 	} {
 		inBubble(t, func(t *testing.T) {
 			l := newLiar(t)

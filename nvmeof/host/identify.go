@@ -99,7 +99,7 @@ func judge(id *capsule.IdentifyController, connected capsule.ControllerID, o *Op
 	case id.KAS == 0 && o.keepAlive() > 0:
 		return errors.New("controller does not support keep alive; connect without (keep-alive-tmo 0)")
 	case id.SQES&0xf > submissionEntry || id.SQES>>4 < submissionEntry:
-		return fmt.Errorf("controller takes submission queue entries of 2^%d to 2^%d bytes, not 64", id.SQES&0xf, id.SQES>>4)
+		return fmt.Errorf("controller needs submission queue entries of 2^%d to 2^%d bytes, not 64", id.SQES&0xf, id.SQES>>4)
 	}
 	return nil
 }

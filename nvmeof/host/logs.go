@@ -161,7 +161,7 @@ func (ls Logs) anaLog(ctx context.Context, g capsule.GetLogPage) (log capsule.AN
 			return log, several, err
 		}
 	}
-	return log, several, errors.New("ANA log is longer than the controller's groups and namespaces make it")
+	return log, several, errors.New("ANA log is longer than the controller's numbers of groups and namespaces allow")
 }
 
 // An anaExtent is the length of an ANA log, as far as its beginning states it. Each descriptor is decoded once, however

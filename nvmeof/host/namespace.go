@@ -83,7 +83,7 @@ func (c *Controller) Namespaces(ctx context.Context) ([]capsule.NSID, error) {
 				break
 			}
 			if id <= last {
-				return nil, fmt.Errorf("controller's namespace list does not ascend: %d after %d", id, last)
+				return nil, fmt.Errorf("controller's namespace list is not in ascending order: %d after %d", id, last)
 			}
 			all, last = append(all, id), id
 		}

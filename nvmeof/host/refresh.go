@@ -65,7 +65,7 @@ func (n *Namespace) compare(now *Namespace, err error) error {
 	case err != nil:
 		return err
 	case now.ids != n.ids:
-		return &RemovedError{n.io.ID, fmt.Sprintf("is another: it has %v now, and had %v", now.ids, n.ids)}
+		return &RemovedError{n.io.ID, fmt.Sprintf("is a different one: its identifier is now %v, and was %v", now.ids, n.ids)}
 	case now.io.Shift != n.io.Shift:
 		return &RemovedError{n.io.ID, fmt.Sprintf("has blocks of %d bytes now, and had %d", now.BlockSize(), n.BlockSize())}
 	}

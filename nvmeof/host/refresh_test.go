@@ -96,7 +96,7 @@ func TestReplaced(t *testing.T) {
 		{"not active", func(l *liar) { l.ns = func(n *capsule.IdentifyNamespace) { n.NSZE = 0 } }, ErrRemoved, "was removed"},
 		{"a descriptor that is too short", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{2, 8, 0, 0}) } }, ErrRemoved, "identifier of type 2 has 8 bytes, want 16"},
 		{"another command set", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{4, 1, 0, 0, 2}) } }, ErrRemoved, "command set 2"},
-		{"another identity", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{1, 8, 0, 0, 9}) } }, ErrRemoved, "EUI64 0900000000000000 now, and had no identifier"},
+		{"another identity", func(l *liar) { l.ids = func(b []byte) { copy(b, []byte{1, 8, 0, 0, 9}) } }, ErrRemoved, "EUI64 0900000000000000, and was no identifier"},
 		{"refused", func(l *liar) {
 			l.refuse = func(c *capsule.Command) capsule.Status {
 				if isIdentify(c) {

@@ -41,27 +41,27 @@ type hostFamilies struct {
 
 func newHostFamilies() *hostFamilies {
 	return &hostFamilies{
-		build: gauge("nvmf_host_build_info", "The program, always 1.", "version", "revision", "goversion"),
-		start: gauge("nvmf_host_start_time_seconds", "When the host was started, in Unix time."),
+		build: gauge("nvmf_host_build_info", "Build of the program, always 1.", "version", "revision", "goversion"),
+		start: gauge("nvmf_host_start_time_seconds", "Start time of the host, in Unix time."),
 
 		subsystem: gauge("nvmf_host_subsystem_info", "A subsystem that the host is connected to, always 1.", "subsystem", "nqn", "host_nqn"),
-		namespace: gauge("nvmf_host_namespace_info", "A namespace that is open, always 1.", "subsystem", "nqn", "nsid", "uuid"),
-		size:      gauge("nvmf_host_namespace_size_bytes", "Its size.", "subsystem", "nqn", "nsid"),
+		namespace: gauge("nvmf_host_namespace_info", "An open namespace, always 1.", "subsystem", "nqn", "nsid", "uuid"),
+		size:      gauge("nvmf_host_namespace_size_bytes", "Size of the namespace.", "subsystem", "nqn", "nsid"),
 
-		requests: counter("nvmf_host_requests_total", "Requests that have their result, once each, however many commands and attempts they took.", "subsystem", "nqn", "nsid", "op"),
-		bytes:    counter("nvmf_host_data_bytes_total", "Data of reads and writes that succeeded.", "subsystem", "nqn", "nsid", "direction"),
-		errors:   counter("nvmf_host_request_errors_total", "Requests that failed for good, by reason: status, with status code type and status code of the controller's answer, no_path, unknown, lost, removed, canceled, invalid, closed or other.", "subsystem", "nqn", "nsid", "reason", "sct", "sc"),
-		duration: histogram("nvmf_host_request_duration_seconds", "How long requests took until their result, with all that they waited for a path.", "subsystem", "nqn", "nsid", "op"),
-		inFlight: gauge("nvmf_host_requests_in_flight", "Requests that have begun and have no result yet.", "subsystem", "nqn", "nsid"),
+		requests: counter("nvmf_host_requests_total", "Completed requests, each counted once, independently of the number of commands and attempts.", "subsystem", "nqn", "nsid", "op"),
+		bytes:    counter("nvmf_host_data_bytes_total", "Data of successful reads and writes.", "subsystem", "nqn", "nsid", "direction"),
+		errors:   counter("nvmf_host_request_errors_total", "Requests that failed finally, by reason: status, with the status code type and status code of the completion, no_path, unknown, lost, removed, canceled, invalid, closed or other.", "subsystem", "nqn", "nsid", "reason", "sct", "sc"),
+		duration: histogram("nvmf_host_request_duration_seconds", "Duration of requests, including waits for a path.", "subsystem", "nqn", "nsid", "op"),
+		inFlight: gauge("nvmf_host_requests_in_flight", "Requests in progress.", "subsystem", "nqn", "nsid"),
 
-		pathState:     gauge("nvmf_host_path_state", "1 for the state of the path, 0 for the others: connecting, live, lost, refused (somebody has to mend why), deleting, dead.", "subsystem", "nqn", "path", "address", "state"),
-		pathANA:       gauge("nvmf_host_path_ana_state", "1 for the state that the controller shows for an ANA group, of the 128 with the lowest numbers.", "subsystem", "nqn", "path", "address", "group", "state"),
+		pathState:     gauge("nvmf_host_path_state", "1 for the state of the path, 0 for the others: connecting, live, lost, refused (its cause must be fixed), deleting, dead.", "subsystem", "nqn", "path", "address", "state"),
+		pathANA:       gauge("nvmf_host_path_ana_state", "1 for the ANA state that the controller reports for the group; for the 128 groups with the lowest numbers.", "subsystem", "nqn", "path", "address", "group", "state"),
 		pathKeepAlive: gauge("nvmf_host_path_keep_alive_seconds", "Keep alive timeout of the path; 0: none.", "subsystem", "nqn", "path", "address"),
-		pathInFlight:  gauge("nvmf_host_path_requests_in_flight", "Requests on the path.", "subsystem", "nqn", "path", "address"),
-		pathRequests:  counter("nvmf_host_path_requests_total", "Requests that came back from the path.", "subsystem", "nqn", "path", "address"),
-		pathErrors:    counter("nvmf_host_path_errors_total", "Of those, the ones with an error, whether or not they were tried again.", "subsystem", "nqn", "path", "address"),
-		reconnects:    counter("nvmf_host_path_reconnects_total", "How often the path came back.", "subsystem", "nqn", "path", "address"),
-		losses:        counter("nvmf_host_path_losses_total", "How often its controller was lost, by reason: keepalive, timeout, unreachable, disconnected, protocol, transport, device, status, ana, closed or other.", "subsystem", "nqn", "path", "address", "reason"),
+		pathInFlight:  gauge("nvmf_host_path_requests_in_flight", "Requests in flight on the path.", "subsystem", "nqn", "path", "address"),
+		pathRequests:  counter("nvmf_host_path_requests_total", "Requests that were completed on the path.", "subsystem", "nqn", "path", "address"),
+		pathErrors:    counter("nvmf_host_path_errors_total", "Requests that were completed on the path with an error, whether or not they were retried.", "subsystem", "nqn", "path", "address"),
+		reconnects:    counter("nvmf_host_path_reconnects_total", "Times that the path was reconnected.", "subsystem", "nqn", "path", "address"),
+		losses:        counter("nvmf_host_path_losses_total", "Times that the controller was lost, by reason: keepalive, timeout, unreachable, disconnected, protocol, transport, device, status, ana, closed or other.", "subsystem", "nqn", "path", "address", "reason"),
 		failures:      counter("nvmf_host_path_connect_failures_total", "Attempts to connect that failed: refused or unanswered.", "subsystem", "nqn", "path", "address", "reason"),
 	}
 }

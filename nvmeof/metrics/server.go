@@ -27,9 +27,9 @@ func Listen(address string) (net.Listener, error) {
 	if err != nil {
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			err = fmt.Errorf("%w: another program has it; choose another port", err)
+			err = fmt.Errorf("%w: another program uses it; choose another port", err)
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			err = fmt.Errorf("%w: it is no address of this machine", err)
+			err = fmt.Errorf("%w: it is not an address of this machine", err)
 		}
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

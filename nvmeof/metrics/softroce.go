@@ -21,17 +21,17 @@ func NewSoftroce(devices func() []rdmatransport.Device) prometheus.Collector {
 	}
 	return &softroceCollector{
 		devices:     devices,
-		packets:     counter("roce_packets_total", "RoCEv2 packets received and sent, by the class of their opcode; invalid ones were not understood.", "direction", "opcode_class"),
-		bytes:       counter("roce_bytes_total", "Bytes of the datagrams received.", "direction"),
-		retransmits: counter("roce_retransmits_total", "Request packets sent again, and timers for that which fired.", "cause"),
+		packets:     counter("roce_packets_total", "RoCEv2 packets received and sent, by opcode class; invalid: packets that could not be decoded.", "direction", "opcode_class"),
+		bytes:       counter("roce_bytes_total", "Bytes of the received datagrams.", "direction"),
+		retransmits: counter("roce_retransmits_total", "Retransmitted request packets, and retransmission timers that expired.", "cause"),
 		naks:        counter("roce_naks_total", "Negative acknowledgements.", "direction", "code"),
-		drops:       counter("roce_drops_total", "Packets and messages that were dropped, by reason.", "reason"),
+		drops:       counter("roce_drops_total", "Dropped packets and messages, by reason.", "reason"),
 		cnps:        counter("roce_cnp_total", "Congestion notification packets.", "direction"),
-		pairs:       gauge("roce_queue_pairs", "Queue pairs that there are."),
+		pairs:       gauge("roce_queue_pairs", "Existing queue pairs."),
 		messages:    counter("roce_cm_messages_total", "Messages of the connection manager.", "direction"),
-		refused:     counter("roce_cm_rejects_total", "Connection requests that were refused, by reason.", "reason"),
-		roundTrips:  histogram("roce_rtt_seconds", "Time until an acknowledgement, of packets that were sent once: one at a time of each queue pair.", "device"),
-		events:      counter("roce_events_total", "What else happened to packets that is not an error, by kind.", "kind"),
+		refused:     counter("roce_cm_rejects_total", "Connection requests that were rejected, by reason.", "reason"),
+		roundTrips:  histogram("roce_rtt_seconds", "Round-trip time of packets that were sent once, one sample at a time per queue pair.", "device"),
+		events:      counter("roce_events_total", "Other events of packets that are not errors, by kind.", "kind"),
 	}
 }
 

@@ -170,7 +170,7 @@ func (c PathConfig) complete(nqn nvmeof.NQN) (PathConfig, error) {
 		o.HostID = c.Host.Identity().ID
 	}
 	if o.KeepAliveTmo < 0 && c.ReplayDelay == 0 {
-		return c, errors.New("multipath: without keep alive a target may never end the commands of a lost path: set a KeepAliveTmo, or say by ReplayDelay how long to wait for them")
+		return c, errors.New("multipath: without keep alive a target may never end the commands of a lost path: set KeepAliveTmo, or set ReplayDelay to the time to wait for them")
 	}
 	return c, nil
 }

@@ -119,8 +119,8 @@ func TestMismatch(t *testing.T) {
 			want   string
 			change func(*side)
 		}{
-			{"namespace 1 is another: it has UUID " + other.String(), func(s *side) { s.uuid = other }},
-			{"has 524288 bytes in blocks of 512, on the other paths 1048576", func(s *side) { s.store = small }},
+			{"namespace 1 is a different one: its identifier is UUID " + other.String(), func(s *side) { s.uuid = other }},
+			{"has 524288 bytes in blocks of 512, but on the other paths 1048576", func(s *side) { s.store = small }},
 		} {
 			b := l.sides[1]
 			was := *b

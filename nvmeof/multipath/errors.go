@@ -79,7 +79,7 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("%v was lost with a command that cannot be repeated: whether it was executed is unknown: %v", e.Addr, e.Err)
+	return fmt.Sprintf("%v was lost with a command that cannot be repeated: it is unknown whether it was executed: %v", e.Addr, e.Err)
 }
 
 func (e *UnknownError) Unwrap() error { return e.Err }

@@ -207,7 +207,7 @@ func (s *Subsystem) full() error {
 }
 
 // errNoAnswer is why a path is not used for a namespace that was opened without waiting for it.
-var errNoAnswer = errors.New("the controller has not yet answered Identify, or not since its namespaces changed")
+var errNoAnswer = errors.New("the controller has not yet completed Identify, or not since its namespaces changed")
 
 // same returns an error if ns is not the same namespace as n. Subsystem.mu must be held.
 func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
@@ -215,14 +215,14 @@ func (n *Namespace) same(ns *host.Namespace, at netip.AddrPort) error {
 	switch ids, none := ns.Identifiers(), (host.Identifiers{CSI: capsule.CSINVM}); {
 	case ids != n.ids:
 		replaced = n.isOpen()
-		if what = fmt.Sprintf("is another: it has %v, and had %v", ids, n.ids); n.elsewhere(at) {
-			what = fmt.Sprintf("is another: it has %v, the one of the other paths %v", ids, n.ids)
+		if what = fmt.Sprintf("is a different one: its identifier is now %v, and was %v", ids, n.ids); n.elsewhere(at) {
+			what = fmt.Sprintf("is a different one: its identifier is %v, that on the other paths %v", ids, n.ids)
 		}
 	case ids == none && len(n.sub.paths) > 1:
 		what = "has no unique identifier, so it cannot be compared with that of the other paths"
 	case ns.BlockSize() != n.info.BlockSize, ns.Size() != n.Size() && n.elsewhere(at):
 		replaced = ns.BlockSize() != n.info.BlockSize && n.isOpen()
-		what = fmt.Sprintf("has %d bytes in blocks of %d, on the other paths %d in blocks of %d",
+		what = fmt.Sprintf("has %d bytes in blocks of %d, but on the other paths %d in blocks of %d",
 			ns.Size(), ns.BlockSize(), n.Size(), n.info.BlockSize)
 	case ns.Identify().NMIC&capsule.NMICShared == 0 && len(n.sub.paths) > 1:
 		what = "may not be shared by controllers (NMIC)"

@@ -199,7 +199,7 @@ func TestReplacedWhileLost(t *testing.T) {
 		}
 		other := uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b99")
 		restart(other)
-		want := "is another: it has UUID " + other.String() + ", and had UUID " + testUUID.String()
+		want := "is a different one: its identifier is now UUID " + other.String() + ", and was UUID " + testUUID.String()
 		a, b := writeBoth(t, n, 0)
 		for _, err := range []error{a, b, n.Err()} {
 			if !errors.Is(err, host.ErrRemoved) || !strings.Contains(err.Error(), want) {

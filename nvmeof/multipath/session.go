@@ -131,13 +131,13 @@ func (s *session) judge() error {
 	id := s.ctrl.Identify()
 	want := s.path.sub.nqn
 	if got := id.SubNQN.String(); got != "" && got != string(want) {
-		return &MismatchError{Addr: s.path.addr(), What: fmt.Sprintf("its controller says that it belongs to %s, not to %s", nvmeof.Printable(got), want)}
+		return &MismatchError{Addr: s.path.addr(), What: fmt.Sprintf("its controller reports that it belongs to %s, not to %s", nvmeof.Printable(got), want)}
 	}
 	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery {
 		return &MismatchError{Addr: s.path.addr(), What: "it is a discovery controller"}
 	}
 	if id.CMIC&capsule.CMICManyControllers == 0 && s.path.sub.pathCount() > 1 {
-		return &MismatchError{Addr: s.path.addr(), What: "the subsystem says that it has no more than one controller (CMIC)"}
+		return &MismatchError{Addr: s.path.addr(), What: "the subsystem reports that it has only one controller (CMIC)"}
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (s *session) readANA(ctx context.Context) (*decide.ANALog, error) {
 			return log, nil
 		}
 	}
-	return nil, errors.New("reading the ANA log: it changes all the time")
+	return nil, errors.New("reading the ANA log: it changes continuously")
 }
 
 // anaChanges returns the log's change count, or 0 if one command can read n bytes.

@@ -13,7 +13,7 @@ import (
 
 // ErrWritesLost is the error of a flush if earlier acknowledged writes may be lost because the target's machine
 // restarted without an orderly end of the subsystem. Later writes have been flushed, and later flushes succeed.
-var ErrWritesLost = errors.New("the target's machine restarted before what it had acknowledged was flushed: writes may be lost")
+var ErrWritesLost = errors.New("the target's machine restarted before acknowledged writes were flushed: writes may be lost")
 
 // A cache stands for the writes to a namespace through paths to one boot of a target's machine, which loses what was
 // not flushed when it ends. Linux and NVMe have no equivalent: there, a flush says nothing about writes before a power

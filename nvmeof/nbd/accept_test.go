@@ -109,7 +109,7 @@ func TestSocketRemoved(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		wants("was removed; made again: " + path)
+		wants("was removed; created again: " + path)
 		c.read(0, 512)
 		c = connect(t, s, how{})
 	}
@@ -119,23 +119,23 @@ func TestSocketRemoved(t *testing.T) {
 			t.Fatal(step)
 		}
 	}
-	wants("cannot be made again: " + path + " is there and is no socket")
+	wants("cannot be created again: " + path + " is there and is no socket")
 	if err := os.Rename(path, aside); err != nil {
 		t.Fatal(err)
 	}
-	wants("made again")
+	wants("created again")
 
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	other, err := net.Listen("unix", path)
 	for err != nil { // the server was faster
-		wants("made again")
+		wants("created again")
 		if err = os.Remove(path); err == nil {
 			other, err = net.Listen("unix", path)
 		}
 	}
-	wants("cannot be made again: " + path + " is served by another process")
+	wants("cannot be created again: " + path + " is served by another process")
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestSentAway(t *testing.T) {
 	s := serve(t, Config{Clients: 1, Log: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if strings.Contains(line, "a client more than 1 is sent away") {
+		if strings.Contains(line, "a client is refused: 1 is the maximum") {
 			lines++
 		}
 	}}, newStore(t, 1<<20, 512))

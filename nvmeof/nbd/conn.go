@@ -111,12 +111,12 @@ func (k catalog) Open(name string) (wire.Export, error) {
 func (k catalog) admit(e *export) error {
 	if n := k.c.loop.gone(e.disk.Name); n >= k.c.loop.server.cfg.gone() {
 		k.c.loop.server.counters.stuck.Add(1)
-		return fmt.Errorf("disk does not answer: requests of %d clients that have gone are not finished", n)
+		return fmt.Errorf("disk does not answer: requests of %d clients that have gone are not completed", n)
 	}
 	if !k.c.loop.spares(e.disk.Name) {
 		k.c.loop.server.counters.share.Add(1)
-		k.c.loop.sayOfClient("a client of disk %s is refused: the places that are left are for the other disks", e.disk.Name)
-		return errors.New("disk has as many clients as others leave")
+		k.c.loop.sayOfClient("a client of disk %s is refused: the remaining places are reserved for the other disks", e.disk.Name)
+		return errors.New("disk has its maximum number of clients")
 	}
 	return k.c.open(e)
 }

@@ -33,7 +33,7 @@ func (g *gate) enter(c *conn, r *request) bool {
 	g.waiting = append(g.waiting, waiting{c, r.slot})
 	if g.left > 0 && !g.reported {
 		g.reported = true
-		c.loop.sayOfClient("disk %s: changes wait until it has finished those of clients that have gone", g.disk)
+		c.loop.sayOfClient("disk %s: changes wait until requests of clients that have gone are completed", g.disk)
 	}
 	return false
 }

@@ -76,7 +76,7 @@ func TestCloseWhileDiskHangs(t *testing.T) {
 	for s.Stats().Requests < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not finished in 20ms") || calls != 1 {
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not completed in 20ms") || calls != 1 {
 		t.Errorf("%v, after %d calls", err, calls)
 	}
 	busy.gone()
@@ -94,7 +94,7 @@ func TestCloseIsNotOverdue(t *testing.T) {
 	for s.Stats().Requests < 1 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not finished") {
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "requests were not completed") {
 		t.Error(err)
 	}
 }

@@ -198,12 +198,12 @@ func (l *loop) renew() {
 		}
 	}
 	if err != nil {
-		l.say("the socket's file was removed, and cannot be made again: %v", err)
+		l.say("the socket's file was removed and cannot be created again: %v", err)
 		return
 	}
 	_ = l.server.listener.Close() // its file was removed
 	l.server.listener.Socket, l.acceptAt = r.socket, time.Time{}
-	l.say("the socket's file was removed; made again: %s", l.server.cfg.Socket)
+	l.say("the socket's file was removed; created again: %s", l.server.cfg.Socket)
 }
 
 // accept accepts the clients that connect.
@@ -220,7 +220,7 @@ func (l *loop) accept() {
 		l.acceptPause = 0
 		if l.clients() >= l.server.cfg.clients() && !l.makeRoom() {
 			l.server.counters.tooMany.Add(1)
-			l.sayOfClient("a client more than %d is sent away", l.server.cfg.clients())
+			l.sayOfClient("a client is refused: %d is the maximum", l.server.cfg.clients())
 			_ = unix.Close(fd) // it was never used
 			continue
 		}
@@ -238,7 +238,7 @@ func (l *loop) makeRoom() bool {
 			continue
 		}
 		l.server.counters.gaveWay.Add(1)
-		l.sayOfClient("a client that has not finished the handshake makes room for another")
+		l.sayOfClient("a client in the handshake is disconnected to make room for another")
 		c.abandon()
 		return true
 	}
@@ -333,7 +333,7 @@ func (l *loop) cannotAccept(err error) {
 	l.server.counters.unaccepted.Add(1)
 	if l.acceptPause == 0 && time.Since(l.lastShortage) > shortagePause {
 		l.lastShortage = time.Now()
-		l.say("a client waits, since it cannot be accepted: %v", err)
+		l.say("a client waits because it cannot be accepted: %v", err)
 	}
 	l.acceptPause = min(max(2*l.acceptPause, minAcceptPause), maxAcceptPause)
 	l.acceptAt = time.Now().Add(l.acceptPause)
@@ -434,7 +434,7 @@ func (l *loop) finish() {
 	}
 	var errs []error
 	for _, c := range l.conns {
-		errs = append(errs, fmt.Errorf("a client's requests were not finished in %v", l.server.cfg.drain()), c.close())
+		errs = append(errs, fmt.Errorf("a client's requests were not completed in %v", l.server.cfg.drain()), c.close())
 	}
 	errs = append(errs, l.unflushed...)
 	errs = append(errs, l.server.listener.Close(), unix.Close(l.epoll))

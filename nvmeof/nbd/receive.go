@@ -116,7 +116,7 @@ func (c *conn) parseOne() bool {
 	head, err := wire.DecodeRequest(rest)
 	if err != nil {
 		c.loop.server.counters.badRequests.Add(1)
-		c.loop.sayOfClient("a client is disconnected: %v where a request should begin", err)
+		c.loop.sayOfClient("a client is disconnected: %v instead of a request", err)
 		c.ending = true
 		return false
 	}

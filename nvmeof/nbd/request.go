@@ -227,7 +227,7 @@ func (c *conn) step(r *request, err error) {
 		r.errno = errnoOf(r, err)
 		c.loop.failed(c.export, err)
 		if r.silent && c.published() {
-			c.loop.unflushed = append(c.loop.unflushed, fmt.Errorf("disk %s could not be flushed at the end: %w", c.export.disk.Name, err))
+			c.loop.unflushed = append(c.loop.unflushed, fmt.Errorf("disk %s was not flushed at the end: %w", c.export.disk.Name, err))
 		}
 		c.finish(r)
 		return

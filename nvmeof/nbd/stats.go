@@ -49,10 +49,10 @@ func (s Stats) String() string {
 		n    uint64
 	}{
 		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany},
-		{"times that a client could not be accepted", s.Unaccepted}, {"clients refused since the disk hangs", s.Stuck},
-		{"clients refused since the disk had its share", s.Share}, {"clients in the handshake that made room", s.GaveWay}, {"clients slow in the handshake", s.Slow},
+		{"times that a client could not be accepted", s.Unaccepted}, {"clients refused because the disk hangs", s.Stuck},
+		{"clients refused because the disk had its maximum", s.Share}, {"clients disconnected in the handshake to make room", s.GaveWay}, {"clients too slow in the handshake", s.Slow},
 		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
-		{"clients gone without a word", s.Lost},
+		{"clients gone without disconnecting", s.Lost},
 	} {
 		if c.n > 0 {
 			fmt.Fprintf(&b, "; %s: %d", c.what, c.n)

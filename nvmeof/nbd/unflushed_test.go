@@ -12,7 +12,7 @@ import (
 
 // TestCloseUnflushed: Close returns an error for a disk that cannot be flushed, unless the disk was removed before.
 func TestCloseUnflushed(t *testing.T) {
-	for published, want := range map[bool]string{true: "disk 1 could not be flushed at the end: broken", false: "<nil>"} {
+	for published, want := range map[bool]string{true: "disk 1 was not flushed at the end: broken", false: "<nil>"} {
 		store := backendtest.NewFaulty(newStore(t, 1<<20, 512))
 		store.Inject(backendtest.Rule{Ops: []backend.Op{backend.OpFlush}, Err: errors.New("broken")})
 		s, err := Listen(Config{Socket: filepath.Join(t.TempDir(), "s")}, disks(store)...)

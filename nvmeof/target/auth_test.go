@@ -83,7 +83,7 @@ func TestWrongKey(t *testing.T) {
 		{"controller's", func(k *keyed, c *auth.HostConfig) { c.ControllerKey = newKey(k.t) },
 			[]string{"refused_by:host", "--dhchap-ctrl-secret", "dhchap-ctrl-key-file"}},
 		{"no controller's", func(k *keyed, c *auth.HostConfig) { k.allow(k.key, auth.Key{}) },
-			[]string{"no key to do so with", "dhchap-ctrl-key-file"}},
+			[]string{"there is no key for that", "dhchap-ctrl-key-file"}},
 		{"hash", func(k *keyed, c *auth.HostConfig) { c.Hashes = []auth.Hash{9} }, []string{"hash 9", "dhchap-hash"}},
 		{"group", func(k *keyed, c *auth.HostConfig) { c.Groups = []auth.Group{auth.GroupFFDHE6144} },
 			[]string{"ffdhe6144", "dhchap-dhgroup"}},

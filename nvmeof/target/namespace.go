@@ -109,7 +109,7 @@ func (n *Namespace) Trouble() string {
 	case h.Cut != "":
 		return h.Cut
 	case h.Failed:
-		return "its store has failed and takes no writes: see the log; nvmeof namespace clear-fault when it is mended"
+		return "its store has failed and refuses writes: see the log, fix the cause, then nvmeof namespace clear-fault"
 	case h.Short():
 		return fmt.Sprintf("its storage is running out: %d %% is left of what it may need, and writes fail without it; free space in the file system, or preallocate the file", h.Spare)
 	}

@@ -92,7 +92,7 @@ func (q *HostQueue) received(c *rdmatransport.Completion, i int) {
 }
 
 // ErrShortData says that the controller completed a command with success without having sent all of its data.
-var ErrShortData = errors.New("the controller reports success, and has not sent all of the data")
+var ErrShortData = errors.New("the controller reports success but has not sent all of the data")
 
 // short reports whether less data arrived for a command than it requested, as far as the provider can tell.
 func (q *HostQueue) short(s *hostSlot, i int32) bool {

@@ -131,7 +131,7 @@ func (s State) String() string {
 var (
 	ErrShortCapsule = errors.New("capsule is shorter than its fixed part")
 	ErrProtocol     = errors.New("peer breaks the NVMe over RDMA protocol")
-	ErrUndelivered  = errors.New("host answers, but takes nothing of what it is sent")
+	ErrUndelivered  = errors.New("host responds but accepts nothing of what it is sent")
 )
 
 // A TransferError is the failure of a work request, which ends the queue.

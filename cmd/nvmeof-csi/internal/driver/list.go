@@ -21,7 +21,7 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 			r.Target = value
 		case "storage":
 			if r.Kind = volumes.Kind(value); r.Kind != volumes.File && r.Kind != volumes.RBD && r.Kind != volumes.Memory {
-				err = status.Errorf(codes.InvalidArgument, "parameter storage is %q: it is file, rbd or memory", value)
+				err = status.Errorf(codes.InvalidArgument, "parameter storage is %q: want file, rbd or memory", value)
 			}
 		case "pool":
 			r.Pool = value
@@ -29,11 +29,11 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 			r.Directory = value
 		case "thick":
 			if r.Thick, err = strconv.ParseBool(value); err != nil {
-				err = status.Errorf(codes.InvalidArgument, "parameter thick is %q: it is true or false", value)
+				err = status.Errorf(codes.InvalidArgument, "parameter thick is %q: want true or false", value)
 			}
 		case "blockSize":
 			if r.BlockSize, err = strconv.Atoi(value); err != nil || r.BlockSize != 512 && r.BlockSize != 4096 {
-				err = status.Errorf(codes.InvalidArgument, "parameter blockSize is %q: it is 512 or 4096", value)
+				err = status.Errorf(codes.InvalidArgument, "parameter blockSize is %q: want 512 or 4096", value)
 			}
 		default:
 			if !strings.Contains(name, "/") {

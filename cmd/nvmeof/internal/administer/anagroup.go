@@ -14,9 +14,9 @@ import (
 )
 
 func newANAGroup() *cobra.Command {
-	cmd := &cobra.Command{Use: "ana-group", Aliases: []string{"ana"}, Short: "Show and change how hosts reach groups of namespaces of a running target"}
+	cmd := &cobra.Command{Use: "ana-group", Aliases: []string{"ana"}, Short: "Show and change the ANA groups of a running target"}
 	var r Remote
-	list := &cobra.Command{Use: "list", Short: "List the states", Args: cobra.NoArgs,
+	list := &cobra.Command{Use: "list", Short: "List the ANA states", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*config.Listener
 			if err := r.Get(cmd.Context(), "/v1/listeners", &all); err != nil {
@@ -43,7 +43,7 @@ func newANASet() *cobra.Command {
 	var listener, state string
 	states := config.Words[config.ANAState]()
 	oneOf := strings.Join(states[:len(states)-1], ", ") + " or " + states[len(states)-1]
-	cmd := &cobra.Command{Use: "set GROUP --listener ID --state STATE", Short: "Set the state of a group on a listener",
+	cmd := &cobra.Command{Use: "set GROUP --listener ID --state STATE", Short: "Set the ANA state of a group on a listener",
 		Example: "  nvmeof ana-group set 1 --listener 2 --state inaccessible", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
@@ -51,7 +51,7 @@ func newANASet() *cobra.Command {
 			case err != nil:
 				return failure.Usagef("group %s: want a number", args[0])
 			case listener == "" || state == "":
-				return failure.Usagef("--listener and --state are needed: which listener, and %s", oneOf)
+				return failure.Usagef("--listener and --state are missing: the listener, and %s", oneOf)
 			}
 			return r.Edit(cmd, "PUT", control.Path("listeners", listener, "ana-groups"), map[string]any{"group": n, "state": state})
 		}}
@@ -66,7 +66,7 @@ func newANASet() *cobra.Command {
 func newPause() *cobra.Command {
 	var r Remote
 	var nqn, limit string
-	cmd := &cobra.Command{Use: "pause NSID", Short: "Hold the commands of a namespace until resume, or until the limit is over", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "pause NSID", Short: "Hold the commands of a namespace until resume or --limit", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needNQN(nqn); err != nil {
 				return err
@@ -77,11 +77,11 @@ func newPause() *cobra.Command {
 			}
 			err := r.Call(cmd.Context(), "POST", control.Path("subsystems", nqn, "namespaces", args[0], "pause"), nil, config.JSON(body), nil)
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "pause namespace %s of %s: its commands wait, for %s at most\n", args[0], nqn, orElse(limit, "10s"))
+				fmt.Fprintf(cmd.OutOrStdout(), "pause namespace %s of %s: its commands wait for at most %s\n", args[0], nqn, orElse(limit, "10s"))
 			}
 			return err
 		}}
-	cmd.Flags().StringVar(&limit, "limit", "", "at most so long: default 10s, at most 25s")
+	cmd.Flags().StringVar(&limit, "limit", "", "maximum time of the pause, up to 25s (default 10s)")
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	r.AddSocket(cmd)
 	return cmd
@@ -92,11 +92,13 @@ func newResume() *cobra.Command {
 }
 
 func newClearFault() *cobra.Command {
-	cmd := namespaceVerb("clear-fault", "Accept writes to a namespace again whose file or device had failed")
-	cmd.Long = `A namespace whose file or device could not keep a promise, a flush that failed say,
-takes no writes from then on. Clear that when the cause is mended and the content is checked: writes that
-were acknowledged, but not flushed, before the failure may be lost. Of one that was cut off
-while it was served, and has not failed, it says that the size of now is meant.`
+	cmd := namespaceVerb("clear-fault", "Accept writes again to a namespace whose file or device had failed")
+	cmd.Long = `Accept writes again to a namespace whose file or device had failed, for example
+in a flush. The target refuses writes to it after such a failure. Clear the fault
+when its cause is fixed and the content is checked: writes that were acknowledged
+before the failure but not flushed may be lost. For a namespace that was truncated
+while it was served, and has not failed, this confirms that the present size is
+intended.`
 	return cmd
 }
 

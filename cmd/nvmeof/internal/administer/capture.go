@@ -19,8 +19,8 @@ import (
 type limited struct{ count, seconds uint32 }
 
 func (l *limited) add(cmd *cobra.Command, what string) {
-	cmd.Flags().Uint32VarP(&l.count, "count", "c", 0, "end after so many "+what+"; 0: when it is interrupted")
-	cmd.Flags().Uint32Var(&l.seconds, "seconds", 0, "end after so many seconds; 0: when it is interrupted")
+	cmd.Flags().Uint32VarP(&l.count, "count", "c", 0, "end after this number of "+what+"; 0: when interrupted")
+	cmd.Flags().Uint32Var(&l.seconds, "seconds", 0, "end after this number of seconds; 0: when interrupted")
 }
 
 // options returns the given options of the query that are not empty, and the limits.
@@ -39,11 +39,16 @@ func newCapture() *cobra.Command {
 	var file, host, qpn, device string
 	var snap uint32
 	cmd := &cobra.Command{Use: "capture -w FILE", Short: "Capture the packets of a running target or host, for Wireshark", Args: cobra.NoArgs,
-		Long: `Capture the RoCEv2 packets of a running target's softroce devices as pcapng, which Wireshark and tshark read.
-The first packet of each queue in each direction has a comment with the names of host, subsystem and controller.
-Packets have what hosts read and write: by default 384 bytes of each are kept, with -s 0 all. Messages of
-authentication are among them, as on any wire; keys are not. With --device they are those of a host that
-nvmeof connect or connect-all is; the names of what it has connected are at the beginning of the file.`,
+		Long: `Capture the RoCEv2 packets of a running target's softroce devices as pcapng, for
+Wireshark and tshark. The first packet of each queue in each direction has a
+comment with the names of host, subsystem and controller.
+
+Packets contain the data that hosts read and write: by default the first 384 bytes
+of each packet are kept, with -s 0 all of it. Authentication messages are captured
+as on any network; they do not contain keys.
+
+With --device the packets are those of a host, which nvmeof connect or connect-all
+runs. The names of its connections are then at the beginning of the file.`,
 		Example: "  nvmeof capture -w target.pcapng --seconds 10\n  nvmeof capture -w - --host NQN | tshark -r -",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -62,11 +67,11 @@ nvmeof connect or connect-all is; the names of what it has connected are at the 
 			defer body.Close()
 			return whileTaken(cmd.Context(), func() error { return writeCapture(cmd, file, body) })
 		}}
-	cmd.Flags().StringVarP(&file, "write", "w", "", "the file to write, or - for standard output")
-	cmd.Flags().StringVar(&host, "host", "", "packets of this host's controllers alone, by its NQN; of one that connects anew, those after its Connect command")
-	cmd.Flags().StringVar(&device, "device", "", "packets of the host that has this controller connected, as nvme0; --host is not for it")
-	cmd.Flags().StringVar(&qpn, "qpn", "", "packets of this queue pair of the target alone; 1 is connection management")
-	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", capture.DefaultSnap, "bytes of each packet that are kept, from its IP header on; 0: all")
+	cmd.Flags().StringVarP(&file, "write", "w", "", "file to write, or - for standard output (required)")
+	cmd.Flags().StringVar(&host, "host", "", "only packets of the host with this NQN; of a new controller, those after its Connect command")
+	cmd.Flags().StringVar(&device, "device", "", "packets of the host that holds this controller, as nvme0; not with --host")
+	cmd.Flags().StringVar(&qpn, "qpn", "", "only packets of this queue pair of the target; 1 is connection management")
+	cmd.Flags().Uint32VarP(&snap, "snaplen", "s", capture.DefaultSnap, "bytes to keep of each packet, from its IP header on; 0: all")
 	l.add(cmd, "packets")
 	r.AddSocket(cmd)
 	_ = cmd.MarkFlagFilename("write", "pcapng")
@@ -76,7 +81,7 @@ nvmeof connect or connect-all is; the names of what it has connected are at the 
 // useHolder selects the control socket of the process that holds a device.
 func useHolder(cmd *cobra.Command, device string) error {
 	if cmd.Flags().Changed("socket") {
-		return failure.Usagef("--device and --socket are both given: a host, or a target")
+		return failure.Usagef("--device and --socket exclude each other: give a host or a target")
 	}
 	all, err := connections.All(cmd.Context(), connections.RunDir())
 	for _, p := range all {
@@ -86,7 +91,7 @@ func useHolder(cmd *cobra.Command, device string) error {
 			}
 		}
 	}
-	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; nvmeof list shows which there are", device), err)
+	return errors.Join(fmt.Errorf("--device %s: nvmeof connect has no such device; see nvmeof list", device), err)
 }
 
 // guard makes a capture file unreadable for other users, even if it existed and was readable before.
@@ -121,7 +126,7 @@ func writeCapture(cmd *cobra.Command, file string, from io.Reader) error {
 	if file != "-" {
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NONBLOCK, 0o600) // without O_NONBLOCK the open of a FIFO would wait for its reader
 		if errors.Is(err, syscall.ENXIO) {
-			err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
+			err = fmt.Errorf("%w: if it is a FIFO, start its reader first", err)
 		}
 		if err == nil {
 			err = guard(f)

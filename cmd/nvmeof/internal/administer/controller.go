@@ -92,9 +92,9 @@ func newControllerList() *cobra.Command {
 			all := rates(before, after, time.Since(start))
 			return r.Show(cmd.OutOrStdout(), all, func(w io.Writer) { controllerTable(w, all) })
 		}}
-	cmd.Long = `Lists the controllers with their hosts and rates. The rates are made from two readings, --interval apart:
-it takes as long as that, a second by default.`
-	cmd.Flags().DurationVar(&interval, "interval", interval, "time between the two readings from which rates are made")
+	cmd.Long = `List the controllers with their hosts and rates. The rates are computed from
+two readings, --interval apart.`
+	cmd.Flags().DurationVar(&interval, "interval", interval, "time between the two readings from which rates are computed")
 	r.AddSocket(cmd)
 	r.AddOutput(cmd)
 	return cmd
@@ -136,7 +136,7 @@ func newControllerShow() *cobra.Command {
 				}
 			})
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem; needed where several have a controller of that number")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem; required if several have a controller with that ID")
 	r.AddSocket(cmd)
 	completeControllers(cmd, &r, &nqn)
 	r.AddOutput(cmd)
@@ -166,13 +166,13 @@ func oneController(all []control.Controller, id string, nqn nvmeof.NQN) (*contro
 	case 1:
 		return found, nil
 	}
-	return nil, failure.Usagef("controller %s is one of each of %s: say which, with --nqn", id, strings.Join(of, ", "))
+	return nil, failure.Usagef("controller %s exists in each of %s: select one with --nqn", id, strings.Join(of, ", "))
 }
 
 func newControllerRemove() *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: "remove ID", Short: "Disconnect a host, which may connect again", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove ID", Short: "Disconnect a host; it may reconnect", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if nqn == "" {
 				return failure.Usagef("--nqn is missing: the subsystem of the controller")

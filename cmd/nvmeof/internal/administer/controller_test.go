@@ -20,7 +20,7 @@ func TestOneController(t *testing.T) {
 		{id: "8", of: "a"},
 		{id: "7", nqn: "a", of: "a"},
 		{id: "7", nqn: "discovery", of: "discovery"},
-		{id: "7", wrong: "controller 7 is one of each of discovery, a: say which, with --nqn"},
+		{id: "7", wrong: "controller 7 exists in each of discovery, a: select one with --nqn"},
 		{id: "9", wrong: "controller 9 does not exist; there is 7, 8"},
 		{id: "8", nqn: "discovery", wrong: "there is 7"},
 	} {

@@ -22,21 +22,24 @@ import (
 func newEvents() *cobra.Command {
 	w := watch{out: (*watch).line}
 	var since string
-	cmd := &cobra.Command{Use: "events", Short: "Show what happened to a running target: hosts that came and went, refusals, changes, failures of stores", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "events", Short: "Show the events of a running target: connects and disconnects, refusals, changes, failures of stores", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if w.since, err = parseSince(since, time.Now()); err != nil {
 				return err
 			}
 			return w.run(cmd)
 		}}
-	cmd.Long = `Shows what happened to a running target, the oldest first. The target keeps the last 1280 events,
-through restarts where it has --events FILE, or events.file in its configuration. Equal refusals and
-connects within ten seconds are one line with a count, which has the time of the last of them. With
---follow it goes on, also after a restart of the target; with -o json each line is an object then. A
-count then comes when its ten seconds are over, and so after later events: events are in the order of
-their numbers there, and with -o json and yaml.`
-	cmd.Flags().BoolVarP(&w.follow, "follow", "f", false, "go on with what happens from now on, until interrupted")
-	cmd.Flags().StringVar(&since, "since", "", "only what happened since then: a duration, as 2h, or a time, as 2026-11-23T20:00:00Z")
+	cmd.Long = `Show the events of a running target, the oldest first. The target keeps the last
+1280 events. They survive a restart if it has --events FILE, or events.file in its
+configuration. Equal refusals and connects within ten seconds are one line with a
+count and the time of the last of them.
+
+With --follow it continues until interrupted, also across restarts of the target;
+with -o json each line is then one object. A count is printed when its ten seconds
+are over, possibly after later events. With --follow, -o json and -o yaml events
+are in the order of their numbers.`
+	cmd.Flags().BoolVarP(&w.follow, "follow", "f", false, "continue with new events, until interrupted")
+	cmd.Flags().StringVar(&since, "since", "", "only events since then: a duration, as 2h, or a time, as 2026-11-23T20:00:00Z")
 	w.AddSocket(cmd)
 	w.AddOutput(cmd)
 	return cmd
@@ -52,7 +55,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, failure.Usagef("--since %s: it is a duration, as 2h, or a time, as 2026-11-23T20:00:00Z", s)
+		return t, failure.Usagef("--since %s: want a duration, as 2h, or a time, as 2026-11-23T20:00:00Z", s)
 	}
 	return t, nil
 }
@@ -83,7 +86,7 @@ func (w *watch) run(cmd *cobra.Command) error {
 		w.out = (*watch).object
 	case "table":
 	default:
-		return failure.Usagef("--output-format %s: with --follow it is table or json", w.format)
+		return failure.Usagef("--output-format %s: want table or json with --follow", w.format)
 	}
 	c := control.NewClient(socket)
 	defer c.Close()
@@ -156,7 +159,7 @@ func (w *watch) next(cmd *cobra.Command, c *control.Client) ([]events.Event, err
 		err := c.Do(ctx, "GET", "/v1/events", []string{fmt.Sprint("after=", w.after), "log=" + w.log, "wait"}, nil, &page)
 		if err == nil {
 			if gone := page.Log == w.log && page.Replaced > 0; gone {
-				fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d events were replaced before they could be shown\n", page.Replaced)
+				fmt.Fprintf(cmd.ErrOrStderr(), "nvmeof: %d events were overwritten before they could be shown\n", page.Replaced)
 			}
 			w.begun = true
 			return w.take(&page), nil
@@ -169,7 +172,7 @@ func (w *watch) next(cmd *cobra.Command, c *control.Client) ([]events.Event, err
 			return nil, &failure.Connect{Err: err}
 		}
 		if !quiet {
-			fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: the target has ended; waiting for it")
+			fmt.Fprintln(cmd.ErrOrStderr(), "nvmeof: the target has ended; waiting for its restart")
 		}
 		if err := pause(ctx, awayTime); err != nil {
 			return nil, err

@@ -29,6 +29,7 @@ func addFields(cmd *cobra.Command, part any, but ...string) *fieldSet {
 		}
 		s.options = append(s.options, o)
 		doc, kind := config.Describe(part, o.Paths[0])
+		doc = flagUsage(doc)
 		switch kind {
 		case reflect.Bool:
 			cmd.Flags().Bool(o.Name, false, doc)
@@ -39,6 +40,20 @@ func addFields(cmd *cobra.Command, part any, but ...string) *fieldSet {
 		}
 	}
 	return s
+}
+
+// flagUsage converts a description of the schema to the form of flags: "Model, ASCII. Default nvmeof." becomes
+// "model, ASCII (default nvmeof)".
+func flagUsage(doc string) string {
+	doc = strings.TrimSuffix(doc, ".")
+	doc = strings.TrimSuffix(doc, ". Default false") // as of any flag that is given or not
+	if text, value, some := strings.Cut(doc, ". Default"); some {
+		doc = text + " (default" + value + ")"
+	}
+	if len(doc) > 1 && doc[1] >= 'a' && doc[1] <= 'z' {
+		doc = strings.ToLower(doc[:1]) + doc[1:]
+	}
+	return doc
 }
 
 // object returns the object that the flags describe, in the form of the API. The value "default" resets a field.

@@ -32,7 +32,7 @@ func (r *Remote) Find() (string, error) {
 	for _, at := range served {
 		fmt.Fprintf(&b, "\n  --socket %s  (%s)", at, about(r.cmd.Context(), at))
 	}
-	return "", failure.Usagef("%d targets run here, and none at %s: say which is meant%s", len(served), r.socket, &b)
+	return "", failure.Usagef("%d targets run here, and none at %s: select one%s", len(served), r.socket, &b)
 }
 
 // others prints other running targets if the target was found without --socket.
@@ -48,7 +48,7 @@ func (r *Remote) others(ctx context.Context, out io.Writer) {
 	if len(rest) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "this is the target at %s; others run here, which every command finds with --socket, or with NVMEOF_SOCKET in its environment:\n", this)
+	fmt.Fprintf(out, "this is the target at %s; others run here, which commands use with --socket, or with NVMEOF_SOCKET in the environment:\n", this)
 	for _, at := range rest {
 		fmt.Fprintf(out, "  nvmeof ls --socket %s  (%s)\n", shell.Quote(at), about(ctx, at))
 	}

@@ -17,21 +17,26 @@ import (
 )
 
 func newGateway() *cobra.Command {
-	cmd := &cobra.Command{Use: "gateway", Aliases: []string{"gw"}, Short: "Show and change the gateways of a group, through any one of them"}
+	cmd := &cobra.Command{Use: "gateway", Aliases: []string{"gw"}, Short: "Show and change the gateways of a group, through any gateway"}
 	cmd.AddCommand(newGatewayList(),
-		gatewayOrder("drain", "Have other gateways serve what a gateway serves, until it is resumed", "POST", "drain",
-			"It gives back one ANA group after another: commands under way end, what was written is made durable, and hosts\ngo on through the gateway that has the group then. A drained gateway stays a member, and can be stopped."),
-		gatewayOrder("resume", "Let a gateway serve again that was drained", "POST", "resume", ""),
-		gatewayOrder("fail", "Fence a gateway, whether it is silent or not, and have others serve what it served", "POST", "fail",
-			"The storage refuses the gateway from then on, so that commands which it has under way are not carried out any\nmore. If it is alive it comes back by itself, as a new member. For a gateway that works use drain."),
+		gatewayOrder("drain", "Move all ANA groups of a gateway to others, until it is resumed", "POST", "drain",
+			`Move all ANA groups of a gateway to others, one after the other: commands in progress
+complete, written data is flushed, and hosts continue through the new owner of the
+group. A drained gateway remains a member of the group, and can be stopped.`),
+		gatewayOrder("resume", "Let a drained gateway serve again", "POST", "resume", ""),
+		gatewayOrder("fail", "Fence a gateway, even if it is running, and move its ANA groups to others", "POST", "fail",
+			`Fence a gateway: the storage refuses it, so that its commands in progress are no
+longer executed, and other gateways serve its ANA groups. If the gateway is running
+it rejoins by itself as a new member. Use drain for a gateway that works.`),
 		gatewayOrder("remove", "Forget a gateway that has ended and does not come back", "DELETE", "",
-			"Its fence is not renewed any more: be sure that no process of it is left, on a machine that was suspended, say."))
+			`Forget a gateway that has ended and does not come back. Its fence is no longer renewed:
+make sure that no process of it is left, for example on a suspended machine.`))
 	return cmd
 }
 
 func newGatewayList() *cobra.Command {
 	var r Remote
-	cmd := &cobra.Command{Use: "list", Short: "List the gateways of the group, and what is wrong", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "list", Short: "List the gateways of the group and their problems", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var g control.GroupStatus
 			if err := r.Get(cmd.Context(), "/v1/group", &g); err != nil {
@@ -51,7 +56,7 @@ const storeTime = 5 * time.Second
 // storeRow prints how old the following information is.
 func storeRow(w io.Writer, g *control.GroupStatus) {
 	if age := time.Duration(g.Age) * time.Millisecond; age > storeTime {
-		row(w, fmt.Sprintf("the group's store has not answered for %v: this is from before", age.Round(time.Second)))
+		row(w, fmt.Sprintf("the group's store has not answered for %v: this may be outdated", age.Round(time.Second)))
 	}
 }
 
@@ -70,7 +75,7 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 		row(w, name, x.State, x.Groups, cmp.Or(strings.Join(x.Addresses, " "), "-"), ids)
 	}
 	if g.Behind != "" {
-		row(w, "revision "+fmt.Sprint(int(g.Revision))+" of the configuration is not in place here: "+g.Behind)
+		row(w, "revision "+fmt.Sprint(int(g.Revision))+" of the configuration is not applied here: "+g.Behind)
 	}
 	for _, f := range g.Fences {
 		state := "is being fenced"
@@ -125,7 +130,7 @@ func gatewayOrder(name, short, method, verb, long string) *cobra.Command {
 // newANAOwners returns the command that shows which gateway serves which ANA group.
 func newANAOwners() *cobra.Command {
 	var r Remote
-	cmd := &cobra.Command{Use: "owners", Short: "List which gateway of the group serves which ANA group", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "owners", Short: "List the ANA groups with the gateways that serve them", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var g control.GroupStatus
 			if err := r.Get(cmd.Context(), "/v1/group", &g); err != nil {
@@ -148,10 +153,10 @@ func newANAMove() *cobra.Command {
 	var r Remote
 	var to string
 	wait := waiting{remote: &r}
-	cmd := &cobra.Command{Use: "move GROUP --gateway NAME", Short: "Have a gateway of the group serve an ANA group", Example: "  nvmeof ana-group move 3 --gateway gw2", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "move GROUP --gateway NAME", Short: "Move an ANA group to a gateway of the group", Example: "  nvmeof ana-group move 3 --gateway gw2", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return failure.Usagef("--gateway is needed: which one is to serve the group; nvmeof gateway list shows them")
+				return failure.Usagef("--gateway is missing: the gateway that is to serve the group; see nvmeof gateway list")
 			}
 			if err := wait.check(); err != nil {
 				return err

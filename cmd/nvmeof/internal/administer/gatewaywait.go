@@ -23,13 +23,13 @@ type waiting struct {
 const poll = 200 * time.Millisecond
 
 func (w *waiting) addFlag(cmd *cobra.Command, forWhat string) {
-	cmd.Flags().DurationVar(&w.most, "wait", 0, "wait at most so long until "+forWhat+", such as 1m; 0: do not wait")
+	cmd.Flags().DurationVar(&w.most, "wait", 0, "maximum time to wait until "+forWhat+", as 1m; 0: do not wait")
 }
 
 // check is called before the order is given, so that nothing has been done if it fails.
 func (w *waiting) check() error {
 	if w.most < 0 {
-		return failure.Usagef("--wait %v: give a time, as 1m, or 0 to wait for nothing", w.most)
+		return failure.Usagef("--wait %v: want a time, as 1m, or 0 not to wait", w.most)
 	}
 	return nil
 }
@@ -53,9 +53,9 @@ func (w *waiting) until(ctx context.Context, done func(*control.GroupStatus) (st
 		}
 		switch late := time.Now().After(deadline); {
 		case late && unread != nil:
-			return fmt.Errorf("the order stands, and whether it is carried out is not known: %w", unread)
+			return fmt.Errorf("the order stands, but it is not known whether it was executed: %w", unread)
 		case late:
-			return fmt.Errorf("%s after %v; nvmeof gateway list says what is wrong, if anything is, and the order stands", left, w.most)
+			return fmt.Errorf("%s after %v; the order stands; nvmeof gateway list shows problems", left, w.most)
 		}
 		select {
 		case <-ctx.Done():
@@ -89,7 +89,7 @@ func moved(id int, name string) func(*control.GroupStatus) (string, error) {
 		i := slices.IndexFunc(g.Groups, func(a control.ANAStatus) bool { return a.Group == id })
 		switch {
 		case i < 0:
-			return "", fmt.Errorf("the group has no ANA group %d any more", id)
+			return "", fmt.Errorf("the group no longer has ANA group %d", id)
 		case g.Groups[i].Owner == name:
 			return "", nil
 		case g.Groups[i].Moving != "" || g.Groups[i].Owner == "":
@@ -97,7 +97,7 @@ func moved(id int, name string) func(*control.GroupStatus) (string, error) {
 		case !ended:
 			ended = true
 		default:
-			return "", fmt.Errorf("the move of ANA group %d to gateway %s was given up, and gateway %s serves it: nvmeof events says why", id, name, g.Groups[i].Owner)
+			return "", fmt.Errorf("the move of ANA group %d to gateway %s was abandoned, and gateway %s serves it: nvmeof events shows the reason", id, name, g.Groups[i].Owner)
 		}
 		return fmt.Sprintf("ANA group %d is not at gateway %s", id, name), nil
 	}

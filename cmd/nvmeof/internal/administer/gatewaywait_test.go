@@ -22,8 +22,8 @@ func TestOrderDone(t *testing.T) {
 		{"it has moved", moved(3, "gw2"), []*control.GroupStatus{at("gw1", ""), at("gw1", "gw2"), at("", "gw2"), at("gw2", "")}, ""},
 		{"it moves", moved(3, "gw2"), []*control.GroupStatus{at("gw1", "gw2")}, "ANA group 3 is not at gateway gw2"},
 		{"it was taken over meanwhile", moved(3, "gw2"), []*control.GroupStatus{at("gw1", "gw2"), at("gw1", ""), at("", "")}, "is not at"},
-		{"it was given up", moved(3, "gw2"), []*control.GroupStatus{at("gw1", "gw2"), at("gw1", ""), at("gw1", "")}, "given up, and gateway gw1 serves it"},
-		{"it is configured no more", moved(5, "gw2"), []*control.GroupStatus{at("gw1", "")}, "no ANA group 5"},
+		{"it was given up", moved(3, "gw2"), []*control.GroupStatus{at("gw1", "gw2"), at("gw1", ""), at("gw1", "")}, "abandoned, and gateway gw1 serves it"},
+		{"it is configured no more", moved(5, "gw2"), []*control.GroupStatus{at("gw1", "")}, "no longer has ANA group 5"},
 		{"it is drained", drained("gw1"), []*control.GroupStatus{at("gw1", "gw2"), at("gw2", "")}, ""},
 		{"it drains", drained("gw2"), []*control.GroupStatus{at("gw2", "gw1")}, "still serves ANA groups [3 4]"},
 	} {

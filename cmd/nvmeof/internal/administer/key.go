@@ -16,9 +16,9 @@ import (
 // newKey returns the commands for the keys by which hosts and the target authenticate. Keys are stored in files; the
 // commands show only the paths.
 func newKey(generate *cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Show and change by which keys hosts of a running target authenticate"}
+	cmd := &cobra.Command{Use: "key", Short: "Show and change the authentication keys of hosts of a running target"}
 	generate.Use = strings.Replace(generate.Use, "gen-dhchap-key", "generate", 1)
-	generate.Short = "Make a key"
+	generate.Short = "Generate a key"
 	cmd.AddCommand(generate, newKeyList(), newKeySet("add"), newKeySet("set"), newKeyRemove(), newKeyReread())
 	return cmd
 }
@@ -33,7 +33,7 @@ type keyRow struct {
 
 func newKeyList() *cobra.Command {
 	var r Remote
-	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, and the files", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "list", Aliases: []string{"show"}, Short: "List the hosts that have keys, with the key files", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []*config.Subsystem
 			if err := r.Get(cmd.Context(), "/v1/subsystems", &all); err != nil {
@@ -62,7 +62,7 @@ func newKeyList() *cobra.Command {
 func newKeySet(name string) *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Give an allowed host a key, or another one", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: name + " HOSTNQN", Short: "Set or replace the key of an allowed host", Args: cobra.ExactArgs(1)}
 	set := addFields(cmd, config.Host{}, "access")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		body, err := set.object()
@@ -70,7 +70,7 @@ func newKeySet(name string) *cobra.Command {
 			return err
 		}
 		if len(body) == 0 || nqn == "" {
-			return failure.Usagef("--nqn and --key-file are needed; nvmeof key generate makes a key")
+			return failure.Usagef("--nqn and --key-file are missing; nvmeof key generate generates a key")
 		}
 		return r.Edit(cmd, "PATCH", control.Path("subsystems", nqn, "hosts", args[0]), body)
 	}
@@ -83,7 +83,7 @@ func newKeySet(name string) *cobra.Command {
 func newKeyRemove() *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it connects without authentication from now on", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "remove HOSTNQN", Short: "Remove a host's keys: it then connects without authentication", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needNQN(nqn); err != nil {
 				return err
@@ -104,7 +104,7 @@ func newKeyReread() *cobra.Command {
 			if err := r.Call(cmd.Context(), "POST", "/v1/keys/reread", nil, nil, nil); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "all keys are read again; each counts from its host's next authentication")
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "all keys were reread; each is used from its host's next authentication")
 			return err
 		}}
 	r.AddSocket(cmd)

@@ -88,8 +88,8 @@ func namespaceObject() *object[config.Namespace] {
 				return err
 			}
 			if n.Memory != nil {
-				return failure.Usagef("namespace %s is memory, and --size, --thin, --buffered and --engine are of files: "+
-					"--memory SIZE makes it another size, --file PATH a file, and its data is lost with each", key)
+				return failure.Usagef("namespace %s is memory, and --size, --thin, --buffered and --engine are options of files: "+
+					"--memory SIZE changes its size, --file PATH makes it a file; both lose its data", key)
 			}
 			if n.Block == nil {
 				return nil
@@ -121,10 +121,10 @@ func filesOnly(body map[string]any, cmd *cobra.Command) error {
 	slices.Sort(flags)
 	for _, other := range []string{"memory", "block", "rbd"} {
 		if body[other] != nil {
-			return failure.Usagef("of files only, which --%s is not: %s; leave that out, or name a file with --file PATH", other, strings.Join(flags, ", "))
+			return failure.Usagef("%[2]s: options of files only, not of --%[1]s: remove them, or give --file PATH", other, strings.Join(flags, ", "))
 		}
 	}
-	return failure.Usagef("of files only: %s; --file PATH is missing", strings.Join(flags, ", "))
+	return failure.Usagef("%s: options of files, but --file PATH is missing", strings.Join(flags, ", "))
 }
 
 // putImage applies --size to the image, if one is named.
@@ -183,7 +183,7 @@ func listenerObject() *object[config.Listener] {
 		},
 		id: func(l *config.Listener) string { return fmt.Sprint(l.ID) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			address := cmd.Flags().String("address", "", "IP address and port; all hosts that are connected through the listener are disconnected")
+			address := cmd.Flags().String("address", "", "IP address and port; hosts that are connected through the listener are disconnected")
 			if cmd.Name() == "add" {
 				_ = cmd.Flags().MarkHidden("address")
 			}
@@ -206,7 +206,7 @@ func hostObject() *object[config.Host] {
 		},
 		id: func(h *config.Host) string { return string(h.NQN) },
 		extend: func(cmd *cobra.Command) func(map[string]any) error {
-			rights := cmd.Flags().StringSlice("namespace", nil, "rights to single namespaces, NSID=ACCESS, as in 1=read,2=none; they replace those that the host has")
+			rights := cmd.Flags().StringSlice("namespace", nil, "access to single namespaces, NSID=ACCESS, as in 1=read,2=none; replaces what the host has")
 			return func(body map[string]any) (err error) {
 				if cmd.Flags().Changed("namespace") {
 					body["namespaces"], err = parseRights(*rights)

@@ -35,7 +35,7 @@ type Remote struct {
 // AddSocket adds the flag --socket.
 func (r *Remote) AddSocket(cmd *cobra.Command) {
 	r.cmd = cmd
-	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; without it the only one that runs is found")
+	cmd.Flags().StringVar(&r.socket, "socket", DefaultSocket(), "control socket of the target; if not given, that of the only running target is found")
 }
 
 // A saving is the value of --save: whether to save, and to which file if not the one with which the target was
@@ -51,7 +51,7 @@ func (s *saving) Set(text string) (err error) {
 		*s = saving{on: text == "true"}
 		return nil
 	case "":
-		return errors.New("it names no file")
+		return errors.New("want the name of a file")
 	}
 	s.on = true
 	s.file, err = filepath.Abs(text)
@@ -100,9 +100,9 @@ func (r *Remote) AddOutput(cmd *cobra.Command) {
 
 // AddEdit adds the flags of commands that change something.
 func (r *Remote) AddEdit(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only report what would be done")
-	cmd.Flags().BoolVar(&r.force, "force", false, "also what destroys data: that of memory which is replaced; of apply: what takes from connected hosts what they use; and of namespaces: a file or device that is in use")
-	cmd.Flags().Var(&r.save, "save", "change the configuration file too, which keeps its comments; --save FILE names one for a target that was started without")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "only print what would be done")
+	cmd.Flags().BoolVar(&r.force, "force", false, "allow changes that destroy data of memory namespaces, changes by apply that connected hosts notice, and files or devices that are in use")
+	cmd.Flags().Var(&r.save, "save", "also change the configuration file, whose comments are kept; --save FILE for a target that was started without one")
 	cmd.Flags().Lookup("save").NoOptDefVal = "true"
 }
 
@@ -130,7 +130,7 @@ func (r *Remote) Stream(ctx context.Context, path string, options []string) (bod
 	return followed{body}, nil
 }
 
-var errGone = errors.New("the process that was followed has ended; what it had not sent is missing")
+var errGone = errors.New("the process has ended; data that it had not sent is missing")
 
 // followed is a stream that replaces the error of an unexpected end by one that says that the target has gone.
 type followed struct{ io.ReadCloser }
@@ -164,11 +164,11 @@ func (r *Remote) ask(ctx context.Context, method string, do func(*control.Client
 		refused.Message = failure.RemedyAtTarget(refused.Message)
 	case errors.As(err, &lost):
 		if method != "GET" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-			err = fmt.Errorf("%w: it has ended before it answered, and may have made the change", err)
+			err = fmt.Errorf("%w: it ended before it answered, and may have made the change", err)
 		}
 		return &failure.Connect{Err: err}
 	case err != nil && ctx.Err() != nil && method != "GET":
-		return fmt.Errorf("%w: the target may make the change yet, or has made it: see nvmeof ls", err)
+		return fmt.Errorf("%w: the target may have made the change, or may still make it: see nvmeof ls", err)
 	}
 	return err
 }
@@ -282,7 +282,7 @@ func (r *Remote) Show(out io.Writer, value any, table func(w io.Writer)) error {
 		table(w)
 		return w.Flush()
 	}
-	return failure.Usagef("--output-format %s: it is table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
+	return failure.Usagef("--output-format %s: want table, json or yaml%s", r.format, failure.DidYouMean(r.format, []string{"table", "json", "yaml"}))
 }
 
 // row prints cells; an empty one is printed as a dash.

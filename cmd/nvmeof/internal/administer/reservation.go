@@ -12,7 +12,7 @@ import (
 )
 
 func newReservation() *cobra.Command {
-	cmd := &cobra.Command{Use: "reservation", Short: "Show the reservations of a running target, and clear those of hosts that are gone"}
+	cmd := &cobra.Command{Use: "reservation", Short: "Show the reservations of a running target, and clear those of hosts that do not come back"}
 	cmd.AddCommand(newReservationList(), newReservationClear())
 	return cmd
 }
@@ -20,7 +20,7 @@ func newReservation() *cobra.Command {
 func newReservationList() *cobra.Command {
 	var r Remote
 	var nqn string
-	cmd := &cobra.Command{Use: "list", Short: "List the hosts that are registered for reservations, and what they have reserved", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "list", Short: "List the registrants and reservations of namespaces", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []control.Reservation
 			if err := r.Get(cmd.Context(), "/v1/reservations", &all); err != nil {
@@ -34,7 +34,7 @@ func newReservationList() *cobra.Command {
 			}
 			return r.Show(cmd.OutOrStdout(), some, func(w io.Writer) { reservationTable(w, some) })
 		}}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem; default: all")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem (default: all)")
 	r.AddSocket(cmd)
 	r.AddOutput(cmd)
 	return cmd
@@ -54,14 +54,14 @@ func newReservationClear() *cobra.Command {
 	var r Remote
 	var nqn, host string
 	var all bool
-	cmd := &cobra.Command{Use: "clear NSID", Short: "End the registration of a host that does not come back, or all of a namespace, with what they have reserved",
+	cmd := &cobra.Command{Use: "clear NSID", Short: "Remove the registration and reservation of a host that does not come back, or all of a namespace",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needNQN(nqn); err != nil {
 				return err
 			}
 			if all == (host != "") {
-				return failure.Usagef("--host HOST or --all is needed: whose registration; nvmeof reservation list shows which there are")
+				return failure.Usagef("--host HOST or --all is missing: the registration to clear; see nvmeof reservation list")
 			}
 			parts := []string{"subsystems", nqn, "namespaces", args[0], "reservation"}
 			if !all {
@@ -81,15 +81,18 @@ func newReservationClear() *cobra.Command {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "clear %s at namespace %s of %s\n", nvmeof.Visible(what), args[0], nqn)
 			return err
 		}}
-	cmd.Long = `Reservations outlive connections, and restarts of the target if a host asked for that. Where
-the host that has reserved a namespace is gone for ever, and no other one is registered that could
-preempt it, this ends its registration in its place. The others are notified as if a host had done so.
-Be sure that the host is down: if it is alive, and only cannot reach the target, it may write again
-when it can, together with whoever took its place.`
+	cmd.Long = `Remove the registration of a host, and with it the host's reservation. Reservations
+outlive connections, and restarts of the target if a host has requested that. Use
+this when the host that holds the reservation does not come back and no other
+registrant can preempt it. The other registrants are notified as if a host had
+done so.
+
+Make sure that the host is down: if it is running and only cannot reach the target,
+it may write again when it can, at the same time as the host that replaced it.`
 	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "name of the subsystem")
 	cmd.Flags().StringVar(&host, "host", "", "NQN or identifier of the host")
-	cmd.Flags().BoolVar(&all, "all", false, "all hosts, and the reservation")
-	cmd.Flags().BoolVar(&r.force, "force", false, "also while the host is connected")
+	cmd.Flags().BoolVar(&all, "all", false, "clear all registrations and the reservation")
+	cmd.Flags().BoolVar(&r.force, "force", false, "clear even while the host is connected")
 	r.AddSocket(cmd)
 	return cmd
 }

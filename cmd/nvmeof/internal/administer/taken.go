@@ -9,7 +9,7 @@ import (
 // takeTime is how long the reader of a command's output may take for the rest of it when the command ends.
 const takeTime = time.Second
 
-var errNotTaken = errors.New("the output lacks its end: who reads it, or its file system, did not take what was written for a second")
+var errNotTaken = errors.New("the output is incomplete: its reader, or its file system, accepted nothing for a second")
 
 // whileTaken runs f, which writes output until ctx ends. After that it waits at most takeTime for f, since the reader
 // of the output may have stopped reading.

@@ -17,14 +17,16 @@ func newTrace() *cobra.Command {
 	var r Remote
 	var l limited
 	var host, nqn, nsid, slower, format string
-	cmd := &cobra.Command{Use: "trace", Short: "Show the commands of hosts as a running target answers them", Args: cobra.NoArgs,
-		Long: `Show the commands of hosts as a running target answers them, one a line, with how long each took: from its arrival
-until it was answered, and its data had been acknowledged; and of that how long the store had it, and how long its
-data was on its way. What comes faster than it is printed is left out, and counted.`,
+	cmd := &cobra.Command{Use: "trace", Short: "Show the commands of hosts as a running target completes them", Args: cobra.NoArgs,
+		Long: `Show the commands of hosts as a running target completes them, one a line, with
+how long each took: from the arrival of the command until its response was sent
+and its data acknowledged. Of that, the time in the store and the time of the data
+transfer are shown too. Commands that come faster than they can be printed are
+left out and counted.`,
 		Example: "  nvmeof trace --slower-than 5ms\n  nvmeof trace --host NQN --count 100 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "table" && format != "json" {
-				return failure.Usagef("--output-format %s: it is table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
+				return failure.Usagef("--output-format %s: want table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
 			}
 			body, err := r.Stream(cmd.Context(), "/v1/trace", l.options("host", host, "nqn", nqn, "nsid", nsid, "slower-than", slower))
 			if err != nil {
@@ -39,10 +41,10 @@ data was on its way. What comes faster than it is printed is left out, and count
 				return err
 			})
 		}}
-	cmd.Flags().StringVar(&host, "host", "", "commands of this host alone, by its NQN")
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "commands to this subsystem alone")
-	cmd.Flags().StringVar(&nsid, "nsid", "", "I/O commands to this namespace alone")
-	cmd.Flags().StringVar(&slower, "slower-than", "", "commands that took at least so long, as 5ms")
+	cmd.Flags().StringVar(&host, "host", "", "only commands of the host with this NQN")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "only commands to this subsystem")
+	cmd.Flags().StringVar(&nsid, "nsid", "", "only I/O commands to this namespace")
+	cmd.Flags().StringVar(&slower, "slower-than", "", "only commands that took at least this time, as 5ms")
 	cmd.Flags().StringVarP(&format, "output-format", "o", "table", "table, or json: one object a line")
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	l.add(cmd, "commands")
@@ -61,12 +63,12 @@ func printTrace(out, errOut io.Writer, from io.Reader, asJSON bool) error {
 	for lines.Scan() {
 		var c control.TracedCommand
 		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			return fmt.Errorf("the target's answer is not understood: %w; is it of another version?", err)
+			return fmt.Errorf("cannot decode the target's answer: %w; does the target have another version?", err)
 		}
 		var err error
 		switch {
 		case c.Dropped > 0:
-			fmt.Fprintf(errOut, "nvmeof: %d commands so far are missing: more were answered than could be printed\n", c.Dropped)
+			fmt.Fprintf(errOut, "nvmeof: %d commands so far were not printed: the target completes them faster than they can be printed\n", c.Dropped)
 		case asJSON:
 			_, err = fmt.Fprintf(out, "%s\n", lines.Bytes())
 		default:

@@ -131,7 +131,7 @@ func (t tree) erasing(all []*config.Erasing) {
 	for _, e := range all {
 		text := fmt.Sprintf("namespace %d of %s, %s, ana-group %d", e.Namespace.NSID, e.Subsystem, e.Namespace.Path(), max(e.Namespace.ANAGroup, 1))
 		if e.Why != "" {
-			text += ", FAILED, tried again: " + e.Why
+			text += ", FAILED, retrying: " + e.Why
 		}
 		t.line(2, "%s", text)
 	}
@@ -154,25 +154,25 @@ func (t tree) gateway(g *control.GatewayStatus) {
 // refusals prints what limits have rejected and which hosts have not authenticated, if any.
 func (t tree) refusals(status *control.Status) {
 	if c := &status.ControllerLimits; c.Refused+c.Displaced+c.Unanswered > 0 {
-		t.line(1, "controllers: %d refused at a limit, %d silent ones ended for others of their host, %d ended without keep alive",
+		t.line(1, "controllers: %d refused at a limit, %d unresponsive ones ended for others of their host, %d ended by keep alive timeout",
 			c.Refused, c.Displaced, c.Unanswered)
 	}
 	if a := &status.Admission; a.GaveWay+a.Refused+a.Silent+a.Memory > 0 {
-		t.line(1, "connections: %d made room for newer ones, %d refused while their address had all of its places, %d ended without a Connect command, "+
-			"%d refused for want of memory for queues", a.GaveWay, a.Refused, a.Silent, a.Memory)
+		t.line(1, "connections: %d made room for newer ones, %d refused at the limit of their address, %d ended without a Connect command, "+
+			"%d refused for lack of memory for queues", a.GaveWay, a.Refused, a.Silent, a.Memory)
 	}
 	if r := &status.Requests; r.TooMany+r.Backlog+r.HalfOpen > 0 {
-		t.line(1, "connection requests: %d dropped beyond the rate of an address or of all, %d refused since too many waited, %d made room for newer ones",
+		t.line(1, "connection requests: %d dropped above the rate of an address or of all, %d refused because too many waited, %d made room for newer ones",
 			r.TooMany, r.Backlog, r.HalfOpen)
 	}
 	if status.Undelivered > 0 {
-		t.line(1, "connections: %d ended since their hosts answered, but took nothing of what they were sent", status.Undelivered)
+		t.line(1, "connections: %d ended because their hosts responded but accepted nothing of what they were sent", status.Undelivered)
 	}
 	if status.Slowed > 0 {
-		t.line(1, "queues: %d times one had less room for a while, since others waited for data that its host did not deliver", status.Slowed)
+		t.line(1, "queues: %d times one was limited because others waited for data that its host did not deliver", status.Slowed)
 	}
 	if a := &status.Authentications; a.Failed+a.TimedOut+a.Abandoned+a.Interrupted > 0 {
-		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages put off",
+		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages deferred",
 			a.Succeeded, a.Failed, a.TimedOut, a.Abandoned, a.Interrupted)
 	}
 }
@@ -219,9 +219,9 @@ func (t tree) subsystem(s *config.Subsystem, status *control.Status, controllers
 	for _, h := range s.Hosts {
 		text := string(h.NQN) + " " + orElse(string(h.Access), "write")
 		if rights := rightsOf(h); len(rights) > 16 { // with volumes of Kubernetes a host may have hundreds
-			text += fmt.Sprintf(", but to %d namespaces, as nvmeof host show has them", len(rights))
+			text += fmt.Sprintf(", except for %d namespaces: see nvmeof host show", len(rights))
 		} else if len(rights) > 0 {
-			text += ", but " + strings.Join(rights, ", ")
+			text += ", except " + strings.Join(rights, ", ")
 		}
 		if h.KeyFile != "" {
 			text += ", with a key"

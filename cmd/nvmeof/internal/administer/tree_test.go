@@ -26,15 +26,15 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		{control.Status{Admission: target.AdmissionCounts{GaveWay: 7}}, "7 made room"},
-		{control.Status{Admission: target.AdmissionCounts{Refused: 7}}, "7 refused while their address"},
+		{control.Status{Admission: target.AdmissionCounts{Refused: 7}}, "7 refused at the limit of their address"},
 		{control.Status{Admission: target.AdmissionCounts{Silent: 7}}, "7 ended without a Connect command"},
-		{control.Status{Admission: target.AdmissionCounts{Memory: 7}}, "7 refused for want of memory"},
-		{control.Status{Requests: rdmatransport.RefusedRequests{TooMany: 7}}, "7 dropped beyond the rate"},
-		{control.Status{Requests: rdmatransport.RefusedRequests{Backlog: 7}}, "7 refused since too many waited"},
+		{control.Status{Admission: target.AdmissionCounts{Memory: 7}}, "7 refused for lack of memory"},
+		{control.Status{Requests: rdmatransport.RefusedRequests{TooMany: 7}}, "7 dropped above the rate"},
+		{control.Status{Requests: rdmatransport.RefusedRequests{Backlog: 7}}, "7 refused because too many waited"},
 		{control.Status{Requests: rdmatransport.RefusedRequests{HalfOpen: 7}}, "7 made room for newer ones"},
 		{control.Status{ControllerLimits: target.ControllerCounts{Refused: 7}}, "7 refused at a limit"},
-		{control.Status{Undelivered: 7}, "7 ended since"},
-		{control.Status{Slowed: 7}, "7 times one had less room"},
+		{control.Status{Undelivered: 7}, "7 ended because"},
+		{control.Status{Slowed: 7}, "7 times one was limited"},
 	} {
 		if got := print(&c.status); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q, want %q in one line", got, c.want)
@@ -77,7 +77,7 @@ func TestTreeHasRights(t *testing.T) {
 	}}}}
 	var b strings.Builder
 	printTree(&b, doc, new(control.Status), nil)
-	for _, want := range []string{"h1 write, with a key\n", "h2 write, but 1=none, 2=read\n", "h3 none, but to 17 namespaces, as nvmeof host show has them\n"} {
+	for _, want := range []string{"h1 write, with a key\n", "h2 write, except 1=none, 2=read\n", "h3 none, except for 17 namespaces: see nvmeof host show\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
@@ -105,7 +105,7 @@ func TestErasingTree(t *testing.T) {
 	}}
 	var b strings.Builder
 	printTree(&b, doc, &control.Status{}, nil)
-	for _, want := range []string{"being erased [2]\n", "namespace 1 of a, rbd:p/i, ana-group 3\n", "namespace 2 of a, /f, ana-group 1, FAILED, tried again: the image has snapshots\n"} {
+	for _, want := range []string{"being erased [2]\n", "namespace 1 of a, rbd:p/i, ana-group 3\n", "namespace 2 of a, /f, ana-group 1, FAILED, retrying: the image has snapshots\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}

@@ -103,7 +103,7 @@ func (o *object[T]) needNQN(v *verb) error {
 // needNQN returns an error if a command about an object of a subsystem has no --nqn.
 func needNQN(nqn string) error {
 	if nqn == "" {
-		return failure.Usagef("--nqn is missing: the subsystem; nvmeof subsystem list shows which there are")
+		return failure.Usagef("--nqn is missing: the subsystem; see nvmeof subsystem list")
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (o *object[T]) listCommand() *cobra.Command {
 
 func (o *object[T]) showCommand() *cobra.Command {
 	v := new(verb)
-	cmd := &cobra.Command{Use: "show " + o.key, Short: "Show all of a " + o.name, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "show " + o.key, Short: "Show a " + o.name + " with all settings", Args: cobra.ExactArgs(1)}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.needNQN(v); err != nil {
 			return err
@@ -210,7 +210,7 @@ func (o *object[T]) addCommand() *cobra.Command {
 
 func (o *object[T]) setCommand() *cobra.Command {
 	v := new(verb)
-	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default takes a setting back, =false one that is yes or no", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "set " + o.key, Short: "Change a " + o.name + "; the value default resets a setting, =false a boolean one", Args: cobra.ExactArgs(1)}
 	build := o.builder(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := o.needNQN(v); err != nil {

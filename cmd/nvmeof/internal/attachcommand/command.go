@@ -37,21 +37,25 @@ func Command(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach -t rdma -a ADDR -n NQN --socket PATH [--namespace-id N]",
 		Short: "Publish namespaces to this machine as disks, by NBD on a unix socket",
-		Long: `Connects to a subsystem and serves its namespaces to programs of this machine, as
-exports of an NBD server: fio's nbd engine, qemu, and nbd-client, which makes a
-block device of one. It prints where each is, in a line, and for the first the commands to type. On SIGTERM or an interrupt it
-completes and flushes the requests that have begun, and ends. Then, and on SIGUSR1, it reports
-how many clients and requests there were, and which errors they had.
+		Long: `Connect to a subsystem and publish its namespaces to programs of this machine, as
+exports of an NBD server. Clients are fio's nbd engine, qemu, and nbd-client, which
+creates a block device. Each export is printed on a line, with example commands for
+the first. On SIGTERM or an interrupt it completes and flushes the requests in
+progress and ends. Then, and on SIGUSR1, it reports the numbers of clients,
+requests and errors.
 
-The name of an export is its namespace identifier; the first is the default export, and
-no other takes its place while it is not there. Its UUID is a name of it too: a client that names
-that, and comes back, finds the disk that it had or none, whatever has become of the target. The socket has mode 0600, and is created
-when there is something to serve. A namespace that the target lists while what it exports is missing there is published when it comes. --traddr takes several
-addresses with commas between them: paths to one subsystem. It begins when one of them
-leads there, for which it waits where a target does not answer yet or no route leads to it,
-and goes on with the others by itself: one that is refused is tried again, ever more slowly. When a controller
-is lost it is connected to again, for as long as that takes while there is another one; without any
-requests wait, as --fast_io_fail_tmo says, and after --ctrl-loss-tmo it ends, as it does at the start.`,
+An export has two names: its namespace identifier and its UUID. A client that
+reconnects by UUID gets the same disk or none, whatever has changed at the target.
+The first namespace is the default export; no other replaces it while it is absent.
+The socket has mode 0600 and is created when there is something to export. A
+namespace whose store is missing at the target is published when the store appears.
+
+--traddr takes several addresses, separated by commas, as paths to one subsystem.
+Attach starts when one path is connected and connects the others in the background.
+It waits for a target that does not answer yet or has no route yet; a path that is
+refused is retried at increasing intervals. A lost controller is reconnected for as
+long as another path is live. While no path is live, requests wait for at most
+--fast_io_fail_tmo; after --ctrl-loss-tmo, also at the start, attach ends.`,
 		Example: "  nvmeof attach -t rdma -a 192.0.2.1 -n NQN --socket /run/disk.sock\n" +
 			"  fio --name=t --ioengine=nbd --uri='nbd+unix:///1?socket=/run/disk.sock' --rw=randread --bs=4k --iodepth=32",
 		Args: cobra.NoArgs,
@@ -62,10 +66,10 @@ requests wait, as --fast_io_fail_tmo says, and after --ctrl-loss-tmo it ends, as
 	a.AddFlags(cmd, "")
 	flags := cmd.Flags()
 	_ = flags.MarkHidden("duplicate-connect")
-	flags.Uint32Var(&a.nsid, "namespace-id", 0, "identifier of the one namespace to publish (default: all)")
+	flags.Uint32Var(&a.nsid, "namespace-id", 0, "identifier of the namespace to publish (default: all)")
 	flags.StringVar(&a.socket, "socket", "", "unix socket to serve on")
-	flags.IntVar(&a.clients, "clients", 32, "connections to the socket at a time")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print what to type for each disk, and not for the first alone")
+	flags.IntVar(&a.clients, "clients", 32, "maximum number of connections to the socket")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print example commands for each disk, not only for the first")
 	a.metrics.AddTo(flags)
 	flags.StringVar(&a.polling, "polling", "auto", processors.PollingHelp)
 	return cmd
@@ -78,10 +82,10 @@ func (a *attachment) run(cmd *cobra.Command, version string) error {
 		return err
 	}
 	if a.socket == "" {
-		return failure.Usagef("--socket is missing: the path of the unix socket to make, as in --socket /run/disk.sock")
+		return failure.Usagef("--socket is missing: the path of the unix socket to create, as in --socket /run/disk.sock")
 	}
 	if a.clients < 1 {
-		return failure.Usagef("--clients %d: at least 1", a.clients)
+		return failure.Usagef("--clients %d: want at least 1", a.clients)
 	}
 	if err := nbd.Vacant(a.socket); err != nil {
 		return err

@@ -89,7 +89,7 @@ func TestLeavesWhileDiskHangs(t *testing.T) {
 	if err := p.serve(ctx, &stopper{stop: func() { ask(t, f.cfg.Socket); stop() }}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
+	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "not completed in 20ms") {
 		t.Error(err)
 	}
 	if err := p.leave(); err != nil || s.closed != 1 {

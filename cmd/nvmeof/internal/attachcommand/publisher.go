@@ -138,7 +138,7 @@ func (p *publisher) missing(there []connections.Namespace, err error) error {
 		return errors.New("the subsystem has no namespace")
 	}
 	slices.Sort(ids)
-	return failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
+	return failure.Usagef("--namespace-id %d: no such namespace; the subsystem has: %s", p.wanted, failure.List(nvmeverb.Texts(ids)))
 }
 
 // states reports controllers that were lost or reconnected. It returns an error if none is left.

@@ -51,12 +51,12 @@ func TestWanted(t *testing.T) {
 		{"all", subsystem{there: []capsule.NSID{1, 3}}, 0, 2, false, ""},
 		{"one of several", subsystem{there: []capsule.NSID{1, 3}}, 3, 1, false, ""},
 		{"none there", subsystem{}, 0, 0, false, "the subsystem has no namespace"},
-		{"another one", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{7}}, 2, 0, false, "--namespace-id 2: there is no such namespace; there is: 1, 7"},
+		{"another one", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{7}}, 2, 0, false, "--namespace-id 2: no such namespace; the subsystem has: 1, 7"},
 		{"one that waits", subsystem{there: []capsule.NSID{1}, waiting: []capsule.NSID{2}}, 2, 0, true, ""},
 		{"all that wait", subsystem{waiting: []capsule.NSID{2}}, 0, 0, true, ""},
 		{"a fault", subsystem{err: errors.New("cut off")}, 0, 0, false, "cut off"},
-		{"of very many", subsystem{there: []capsule.NSID{1}, err: &connections.LeftOutError{Listed: 5000, Opened: 4096}}, 6000, 0, false, "--namespace-id 6000: there is no such namespace"},
-		{"not ready", subsystem{there: []capsule.NSID{1}, err: host.ErrNotReady}, 4, 0, false, "--namespace-id 4: there is no such namespace"},
+		{"of very many", subsystem{there: []capsule.NSID{1}, err: &connections.LeftOutError{Listed: 5000, Opened: 4096}}, 6000, 0, false, "--namespace-id 6000: no such namespace"},
+		{"not ready", subsystem{there: []capsule.NSID{1}, err: host.ErrNotReady}, 4, 0, false, "--namespace-id 4: no such namespace"},
 	} {
 		p := &publisher{subsystem: &c.s, wanted: c.wanted}
 		there, err := p.look(t.Context())
@@ -113,7 +113,7 @@ func TestUnflushed(t *testing.T) {
 		p := &publisher{controllers: []connections.Controller{live{}}, namespaces: []connections.Namespace{
 			{ID: 1, Store: volatile{}, Flush: flush(nil)}, {ID: 2, Store: volatile{}, Flush: flush(errors.New("x"))},
 		}}
-		if err := p.flush(); err == nil || !strings.HasPrefix(err.Error(), "namespace 2 could not be flushed: no answer within 5s; what clients wrote") || strings.Contains(err.Error(), "\n") {
+		if err := p.flush(); err == nil || !strings.HasPrefix(err.Error(), "namespace 2 was not flushed: no answer within 5s; data that clients wrote") || strings.Contains(err.Error(), "\n") {
 			t.Error(err)
 		}
 	})
@@ -128,8 +128,8 @@ func TestUnflushedWhileLost(t *testing.T) {
 			namespaces: []connections.Namespace{{ID: 2, Store: volatile{}, Unflushed: func() bool { return false }}, {ID: 3, Store: volatile{}},
 				{ID: 4, Store: volatile{}, Unflushed: func() bool { return true }}},
 		}
-		if err := p.flush(); (err != nil) != want || want && (!strings.HasPrefix(err.Error(), "namespace 3 could not be flushed: the controller was lost") ||
-			!strings.Contains(err.Error(), "\nnamespace 4 could not be flushed")) {
+		if err := p.flush(); (err != nil) != want || want && (!strings.HasPrefix(err.Error(), "namespace 3 was not flushed: the controller was lost") ||
+			!strings.Contains(err.Error(), "\nnamespace 4 was not flushed")) {
 			t.Errorf("%s: %v", state, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestRestless(t *testing.T) {
 	left := 0
 	for line := range strings.Lines(warn.String()) {
 		var n int
-		if _, err := fmt.Sscanf(line, "nvmeof: the subsystem changes too often: %d lines about it were left out\n", &n); err == nil {
+		if _, err := fmt.Sscanf(line, "nvmeof: the subsystem changes too often: %d messages about it were suppressed\n", &n); err == nil {
 			left += n
 		}
 	}

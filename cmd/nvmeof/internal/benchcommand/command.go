@@ -25,18 +25,20 @@ func New(fabric Fabric, program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench -t rdma -a ADDR[,ADDR] -n NQN [--rw randread] [--bs 4k] [--iodepth 1]",
 		Short: "Measure IOPS, throughput and latency of namespaces, with fio's options and output",
-		Long: `Keeps requests in flight and times each, with the options of fio. Whatever writes or
-trims overwrites what the namespace holds.
+		Long: `Keep requests in flight and measure each, with the options of fio. Jobs that write
+or trim overwrite the content of the namespace.
 
-Without --size or --io_size a job runs for --runtime; with one of them it ends after
-so many bytes, or --runtime if that comes first and is given, as with fio; --time_based
-makes it go on until then. Random places come each once before any comes again, unless
---norandommap. CPU figures are of the whole process, which is the host's part of the
-fabric and the load itself, in equal shares for each job.
+Without --size or --io_size a job runs for --runtime. With one of them it ends after
+that many bytes, or after --runtime if that is given and comes first, as with fio;
+with --time_based it runs for --runtime. Each random offset is used once before any
+is repeated, unless --norandommap is given. CPU figures are those of the whole
+process, the host's part of the fabric and the load generator, in equal shares for
+each job.
 
---output-format json and json+ are fio 3.33's, with one key more, "nvmeof"; --write_bw_log
-and its like write logs for fio's plotting tools. --verify=crc32c reads back what was
-written; with --rw read or randread it checks what an earlier job wrote.
+--output-format json and json+ are fio 3.33's, with one more key, "nvmeof".
+--write_bw_log and the other log options write logs for fio's plotting tools.
+--verify=crc32c reads back what was written; with --rw read or randread it checks
+what an earlier job wrote.
 
 The measurement is over when its controller is lost, unless there are several addresses,
 or one of --reconnect-delay, --ctrl-loss-tmo, --fast_io_fail_tmo and --iopolicy: then it

@@ -53,7 +53,7 @@ func oneSize(text string) (bench.Sizes, error) {
 func sizeRange(text string) (z bench.Sizes, err error) {
 	least, most, ok := strings.Cut(text, "-")
 	if !ok {
-		return z, fmt.Errorf("%s: it is the least and the most, as 4k-64k", text)
+		return z, fmt.Errorf("%s: want the smallest and the largest size, as 4k-64k", text)
 	}
 	if z.Least, err = requestSize(least); err != nil {
 		return z, err

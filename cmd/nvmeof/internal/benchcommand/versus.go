@@ -52,7 +52,7 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 		case kind == "local":
 			err = failure.Usagef("--vs local needs the store, on this machine: local=mem:1GiB, or local=FILE")
 		default:
-			err = failure.Usagef("--vs %s: it is udp, or local=mem:1GiB or another export of the target's", s)
+			err = failure.Usagef("--vs %s: want udp, or local=EXPORT with an export as of nvmeof target, as in local=mem:1GiB", s)
 		}
 		if err != nil {
 			return nil, err

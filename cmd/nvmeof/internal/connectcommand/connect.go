@@ -28,29 +28,35 @@ func Commands(version string) []*cobra.Command {
 
 const noPublishHelp = "do not publish namespaces as disks of this machine"
 
+const connectHelp = `Connect to a subsystem and keep the connection until interrupted or disconnected by
+nvmeof disconnect. No kernel driver is involved: this process holds the controller.
+nvmeof list-subsys, list and disconnect find it.
+
+Each namespace is published to this machine by an NBD server on a unix socket of
+mode 0600 in this user's runtime directory, /run/nvmeof-host/nvme0n1.sock for root.
+The path is printed when the namespace is published, and by nvmeof list; see nvmeof
+attach --help for how to use it. Statistics of the clients are printed when it is
+withdrawn, and on SIGUSR1.
+
+When the controller is lost, requests wait for it: see the timeouts below. A target
+that does not answer yet, does not accept hosts yet, or has no route yet is waited
+for as long as for a lost one (--ctrl-loss-tmo).
+
+If another such process already is the RoCE endpoint of this host's address, it
+connects on behalf of this process, for as long as this process runs. When the other
+process ends, this process connects itself.
+
+--dump-config prints the connection as a config.json, including its secrets.`
+
 func newConnect(version string) *cobra.Command {
 	var h fabricoptions.Held
 	var at scrape.Address
 	var format string
 	var idempotent, dump, noPublish bool
 	cmd := &cobra.Command{
-		Use:   "connect -t rdma -a ADDR -n NQN",
-		Short: "Connect to a subsystem and stay connected, as nvme connect",
-		Long: `Connects to a subsystem, and keeps the connection until it is interrupted, or
-disconnected by nvmeof disconnect. There is no kernel driver behind it: this process
-holds the controller. nvmeof list-subsys, list and disconnect find it.
-
-Each namespace is published to this machine by an NBD server with a unix socket of mode
-0600 in this user's run folder, /run/nvmeof-host/nvme0n1.sock for root. The path is
-printed when the namespace is published, and by nvmeof list; nvmeof attach --help shows how to use it. What
-clients did is printed when it is withdrawn, and on SIGUSR1. When the controller is lost, requests
-wait for it as the timeouts below say. It waits for a target that does not answer yet, or accepts no host
-yet, or to which there is no route yet, as long as for one that was lost (--ctrl-loss-tmo).
-
-Where another such process is the RoCE endpoint of this host's address already, that one
-connects for as long as this one stays; when that one ends, this one connects itself.
-
-What would be connected is printed as a config.json, with its secrets, by --dump-config.`,
+		Use:     "connect -t rdma -a ADDR -n NQN",
+		Short:   "Connect to a subsystem and stay connected, as nvme connect",
+		Long:    connectHelp,
 		Example: "  nvmeof connect -t rdma -a 192.0.2.1 -s 4420 -n NQN --ctrl-loss-tmo=-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +75,7 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 				if idempotent {
 					return print(cmd.OutOrStdout(), there)
 				}
-				return fmt.Errorf("already connected: it is %s; --duplicate-connect connects again, --idempotent accepts that", there)
+				return fmt.Errorf("already connected as %s; --duplicate-connect connects again, --idempotent accepts that", there)
 			}
 			return holdAgain(cmd, &at, version, func(m *measured) error {
 				return hold(cmd, &h, fabricoptions.AsWhom(fabricoptions.Given(cmd), identity), print, noPublish, m)
@@ -80,9 +86,9 @@ What would be connected is printed as a config.json, with its secrets, by --dump
 	flags := cmd.Flags()
 	at.AddTo(flags)
 	flags.StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
-	flags.BoolVar(&idempotent, "idempotent", false, "succeed where there is such a connection already, and end")
+	flags.BoolVar(&idempotent, "idempotent", false, "succeed and end if there is such a connection already")
 	flags.BoolVar(&noPublish, "no-publish", false, noPublishHelp)
-	flags.BoolVarP(&dump, "dump-config", "O", false, "print what would be connected as a config.json, and end")
+	flags.BoolVarP(&dump, "dump-config", "O", false, "print the connection as a config.json, and end")
 	return cmd
 }
 
@@ -128,8 +134,8 @@ func connected(cmd *cobra.Command, w connections.Wanted, duplicate bool) string 
 func warnApart(cmd *cobra.Command, name string) {
 	all, _ := connections.All(cmd.Context(), connections.RunDir())
 	if c, ok := connections.Apart(all, name); ok {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the subsystem is connected already, as %s by %s: %s is no second path to those disks, but has the same data as other ones, of which one alone may be used; "+
-			"nvmeof attach -a ADDR,ADDR and connect-all have several paths to a disk\n", c.Name, c.Traddr, name)
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the subsystem is already connected, as %s by %s: %s is not a second path to those disks, but provides separate disks with the same data: use only one of the two; "+
+			"for several paths to one disk use nvmeof attach -a ADDR,ADDR or connect-all\n", c.Name, c.Traddr, name)
 	}
 }
 

@@ -49,14 +49,15 @@ func newConnectAll(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connect-all [-t rdma -a ADDR]",
 		Short: "Discover subsystems, connect to them and stay connected, as nvme connect-all",
-		Long: `Connects to every subsystem that a discovery controller lists, and those to which
-it refers, and keeps the connections until it is interrupted, or they are disconnected.
-Without --traddr it begins with what the files of nvme-cli say: discovery.conf and
-config.json of version 2, nvme-fabrics.conf of version 3. What is connected already is
-no mistake. With --persistent it stays connected to the discovery controllers, and
-connects to what they list later; what they list no more stays until it is lost.
-Several ways to one subsystem are paths of it. Namespaces are published as nvmeof
-connect does.`,
+		Long: `Connect to every subsystem that a discovery controller and its referrals list, and
+keep the connections until interrupted or disconnected. Without --traddr it starts
+with the discovery controllers in nvme-cli's files: discovery.conf and config.json
+of version 2, nvme-fabrics.conf of version 3. Existing connections are not an error.
+
+With --persistent it stays connected to the discovery controllers and connects to
+subsystems that they list later. A connection that is no longer listed is kept until
+it is lost. Several connections to one subsystem are its paths. Namespaces are
+published as by nvmeof connect.`,
 		Example: "  nvmeof connect-all -t rdma -a 192.0.2.1 --persistent",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
@@ -65,11 +66,11 @@ connect does.`,
 	a.Sources.AddFlags(cmd)
 	flags := cmd.Flags()
 	a.metrics.AddTo(flags)
-	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to what they list later")
-	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to what is at the address of the discovery controller")
-	flags.BoolVar(&a.quiet, "quiet", false, "do not report what is connected already")
+	flags.BoolVarP(&a.persistent, "persistent", "p", false, "stay connected to discovery controllers, and connect to subsystems that they list later")
+	flags.BoolVarP(&a.matching, "matching", "m", false, "connect only to subsystems at the address of the discovery controller")
+	flags.BoolVar(&a.quiet, "quiet", false, "do not report existing connections")
 	flags.BoolVar(&a.noPublish, "no-publish", false, noPublishHelp)
-	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print what would be begun with as a config.json, and end")
+	flags.BoolVarP(&a.dump, "dump-config", "O", false, "print the initial connections as a config.json, and end")
 	flags.StringVarP(&a.format, "output-format", "o", "normal", "output format: normal|json")
 	return cmd
 }
@@ -135,7 +136,7 @@ func (a *autoconnect) note(err error) {
 // A nothingError is returned when nothing was connected, for a reason that was printed before.
 type nothingError struct{ why error }
 
-func (e *nothingError) Error() string { return "nothing was connected" }
+func (e *nothingError) Error() string { return "no connection succeeded" }
 
 func (e *nothingError) Unwrap() error { return e.why }
 
@@ -153,7 +154,7 @@ func (a *autoconnect) connect(options map[string]string) (name string, err error
 	if there := connected(a.cmd, w, h.Duplicate); there != "" {
 		a.already++
 		if !a.quiet {
-			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is connected already: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
+			fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %s at %s:%s is already connected: %s\n", nvmeof.Printable(w.NQN), w.Traddr, w.Trsvcid, there)
 		}
 		return there, nil
 	}
@@ -250,7 +251,7 @@ func (a *autoconnect) stay() error {
 	case a.already > 0:
 		return nil
 	default:
-		return errors.New("there is nothing to connect to: the discovery controllers list no subsystem to this host")
+		return errors.New("nothing to connect to: the discovery controllers list no subsystem to this host")
 	}
 	systemd.Notify("READY=1")
 	defer systemd.Notify("STOPPING=1")

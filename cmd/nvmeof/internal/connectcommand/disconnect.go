@@ -15,19 +15,19 @@ func newDisconnect() *cobra.Command {
 	var nqn, device string
 	cmd := &cobra.Command{
 		Use:   "disconnect -n NQN | -d nvme0",
-		Short: "Disconnect what nvmeof connect holds, as nvme disconnect",
+		Short: "Disconnect controllers that nvmeof connect holds, as nvme disconnect",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case nqn == "" && device == "":
 				return failure.Usagef("--nqn or --device is missing: what to disconnect; nvmeof list-subsys shows it")
 			case nqn != "" && device != "":
-				return failure.Usagef("--nqn and --device do not go together")
+				return failure.Usagef("--nqn and --device exclude each other")
 			}
 			names, err := disconnectAll(cmd.Context(), nqn, device, "")
 			if device != "" {
 				if err == nil && len(names) == 0 {
-					return failure.Usagef("Did not find device %s: no process of this user holds it; nvmeof list-subsys shows what there is", device)
+					return failure.Usagef("Did not find device %s: no process of this user holds it; see nvmeof list-subsys", device)
 				}
 				return err
 			}
@@ -35,7 +35,7 @@ func newDisconnect() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "nqn name")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem nqn")
 	cmd.Flags().StringVarP(&device, "device", "d", "", "nvme device handle")
 	return cmd
 }
@@ -44,14 +44,14 @@ func newDisconnectAll() *cobra.Command {
 	var transport string
 	cmd := &cobra.Command{
 		Use:   "disconnect-all",
-		Short: "Disconnect all that nvmeof connect holds, as nvme disconnect-all",
+		Short: "Disconnect all controllers that nvmeof connect holds, as nvme disconnect-all",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := disconnectAll(cmd.Context(), "", "", transport)
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&transport, "transport", "r", "", "transport type: only of that")
+	cmd.Flags().StringVarP(&transport, "transport", "r", "", "transport type of the controllers to disconnect (default: all)")
 	return cmd
 }
 

@@ -126,11 +126,11 @@ func (a *autoconnect) attempt(todo []attempt) []attempt {
 	switch err := a.connectRecord(&t.record); {
 	case err == nil || a.cmd.Context().Err() != nil:
 	case errors.As(err, new(*unusableError)):
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; it is left out until it changes\n", err)
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; the record is ignored until it changes\n", err)
 	default:
 		t.pause = min(max(2*t.pause, firstAttempt), lastAttempt)
 		t.when = time.Now().Add(t.pause)
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; again in %v\n", err, t.pause)
+		fmt.Fprintf(a.cmd.ErrOrStderr(), "nvmeof: %v; retrying in %v\n", err, t.pause)
 		todo = append(todo, t)
 	}
 	return todo

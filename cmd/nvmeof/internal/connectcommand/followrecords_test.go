@@ -103,7 +103,7 @@ func TestUnusable(t *testing.T) {
 					todo = a.attempt(todo)
 					time.Sleep(nextAttempt(todo))
 				}
-				if n := strings.Count(errOut.String(), "; it is left out until it changes\n"); n != want || strings.Count(errOut.String(), "\n") != n || len(todo) > 0 {
+				if n := strings.Count(errOut.String(), "; the record is ignored until it changes\n"); n != want || strings.Count(errOut.String(), "\n") != n || len(todo) > 0 {
 					t.Errorf("%s: %d attempts are left; it prints %q", name, len(todo), &errOut)
 				}
 				todo = a.change(todo, &discovery.Event{Kind: discovery.Removed, Record: r})

@@ -16,13 +16,13 @@ func newIOPolicy() *cobra.Command {
 	var nqn, device string
 	cmd := &cobra.Command{
 		Use:   "iopolicy [-n NQN | -d nvme-subsys0] numa|round-robin|queue-depth|latency",
-		Short: "Set which path requests take to subsystems that nvmeof connect holds",
-		Long: `Sets by which rule requests take one of several paths to a subsystem that nvmeof connect
-or connect-all holds, or to all of them. Of paths the optimized ones come first: numa takes
-the one whose device is nearest to the processor of the request, and of equals stays with the
-first, round-robin takes one after the other, queue-depth the one with the fewest requests
-in flight, latency the one that is likely to answer first.
-nvmeof list-subsys -v shows it.`,
+		Short: "Set the I/O policy of subsystems that nvmeof connect holds",
+		Long: `Set how requests are distributed over the paths to a subsystem that nvmeof connect or
+connect-all holds, or to all such subsystems. Optimized paths are preferred. Of these,
+numa uses the path whose device is nearest to the request's processor, the first if
+several are; round-robin uses each in turn; queue-depth the one with the fewest
+requests in flight; latency the one with the lowest expected latency. nvmeof
+list-subsys -v shows the policy.`,
 		Example: "  nvmeof iopolicy -d nvme-subsys0 round-robin",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,10 +43,10 @@ nvmeof list-subsys -v shows it.`,
 			if err := errors.Join(errs...); err != nil || found > 0 {
 				return err
 			}
-			return failure.Usagef("there is no such subsystem: nvmeof list-subsys shows what processes of this user hold")
+			return failure.Usagef("no such subsystem: nvmeof list-subsys shows those that processes of this user hold")
 		},
 	}
-	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "nqn name")
-	cmd.Flags().StringVarP(&device, "device", "d", "", "the subsystem, or a controller or namespace of it")
+	cmd.Flags().StringVarP(&nqn, "nqn", "n", "", "subsystem nqn")
+	cmd.Flags().StringVarP(&device, "device", "d", "", "device of the subsystem, or of one of its controllers or namespaces")
 	return cmd
 }

@@ -29,7 +29,7 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 	}
 	cfg.Sources = func() []capture.Source { return captureSources(devices()) }
 	if len(cfg.Sources()) == 0 {
-		captureError(w, control.CodeFailed, http.StatusConflict, errors.New("no device of this host can capture packets: with transport verbs the RDMA device has them"))
+		captureError(w, control.CodeFailed, http.StatusConflict, errors.New("no device of this host can capture packets: verbs devices process them in hardware"))
 		return
 	}
 	ctx := r.Context()
@@ -52,7 +52,7 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 		return to.Flush()
 	})
 	if errors.Is(err, rdmatransport.ErrCapturing) {
-		err = errors.New("packets are being captured already: end the other capture first")
+		err = errors.New("packets are already being captured: end the other capture first")
 	}
 	if err != nil && !begun {
 		captureError(w, control.CodeFailed, http.StatusConflict, err)
@@ -73,7 +73,7 @@ func captureOptions(cfg *capture.Config, q url.Values) (seconds int, err error) 
 	for name, values := range q {
 		n, err := strconv.ParseUint(values[0], 10, 31)
 		if err != nil {
-			return 0, fmt.Errorf("option %s is given as %q: it is a number", name, values[0])
+			return 0, fmt.Errorf("option %s is %q: want a number", name, values[0])
 		}
 		switch name {
 		case "qpn":
@@ -85,7 +85,7 @@ func captureOptions(cfg *capture.Config, q url.Values) (seconds int, err error) 
 		case "seconds":
 			seconds = int(n)
 		default:
-			return 0, fmt.Errorf("option %q is none of a host's", name)
+			return 0, fmt.Errorf("option %q is not supported for a host", name)
 		}
 	}
 	return seconds, nil

@@ -48,11 +48,11 @@ func makeDir(dir string, uid int) error {
 		}
 		err = &fs.PathError{Op: "write to", Path: dir, Err: err}
 	}
-	remedy := "NVMEOF_RUN_DIR in the environment names another one"
+	remedy := "set NVMEOF_RUN_DIR in the environment to another directory"
 	if uid != 0 {
-		remedy += "; without it the folder is below XDG_RUNTIME_DIR, or else below HOME"
+		remedy += "; without it the directory is below XDG_RUNTIME_DIR, or else below HOME"
 	}
-	return fmt.Errorf("no folder %s for the names and sockets of connections, by which commands find them: %w; %s", dir, err, remedy)
+	return fmt.Errorf("cannot use directory %s for the names and sockets of connections: %w; %s", dir, err, remedy)
 }
 
 // A claim is a number that this process owns.
@@ -264,7 +264,7 @@ func (c *claim) renew() error {
 		return err
 	}
 	if next == nil {
-		return fmt.Errorf("%s was removed, and another process has the name nvme%d now too: disconnect either", c.file.Name(), c.number)
+		return fmt.Errorf("%s was removed, and another process now also has the name nvme%d: disconnect one of them", c.file.Name(), c.number)
 	}
 	_ = c.file.Close() // the old file has no name any more
 	if c.file = next.file; c.past.Subsystem == "" {

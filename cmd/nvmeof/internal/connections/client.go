@@ -57,7 +57,7 @@ func All(ctx context.Context, dir string) ([]Process, error) {
 				_ = socketfile.RemoveDead(path) // if this fails, the next call of All retries
 			case errors.Is(err, context.DeadlineExceeded):
 				pid, _, _ := strings.Cut(filepath.Base(path), ".")
-				errs[i] = fmt.Errorf("process %s has not answered for %v: it was stopped, or hangs; what it holds is not known (%s)", pid, replyTimeout, path)
+				errs[i] = fmt.Errorf("process %s has not answered for %v: it is stopped or hangs; its connections are not known (%s)", pid, replyTimeout, path)
 			case !errors.Is(err, fs.ErrNotExist):
 				errs[i] = err
 			}

@@ -68,13 +68,13 @@ func TestLeave(t *testing.T) {
 		}
 		began := time.Now()
 		names, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants)
-		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "nvme-subsys0: namespace 2 could not be flushed: broken") || !slices.Equal(names, []string{"nvme1"}) {
+		if !errors.Is(err, broken) || !strings.Contains(err.Error(), "nvme-subsys0: namespace 2 was not flushed: broken") || !slices.Equal(names, []string{"nvme1"}) {
 			t.Errorf("disconnected %q, %v", names, err)
 		}
 		if took := time.Since(began); took > 0 || len(flushed) != 2 || !slices.Equal(r.front.ended, []string{"nvme0n1", "nvme0n2", "nvme0n3"}) {
 			t.Errorf("it took %v; %q have ended, %d are flushed", took, r.front.ended, len(flushed))
 		}
-		if !slices.ContainsFunc(r.log, func(line string) bool { return strings.Contains(line, "namespace 2 could not be flushed: broken") }) {
+		if !slices.ContainsFunc(r.log, func(line string) bool { return strings.Contains(line, "namespace 2 was not flushed: broken") }) {
 			t.Errorf("logged %q", r.log)
 		}
 		r.published("nvme2n1")
@@ -140,7 +140,7 @@ func TestLeaveWhileLost(t *testing.T) {
 		r.controller("nvme0").set(Connecting, errors.New("lost it"))
 		synctest.Wait()
 		_, err := r.holder.Disconnect(disconnectRequest{NQN: "a"}.wants)
-		if err == nil || !errors.Is(err, errNoPath) || !strings.Contains(err.Error(), "namespace 2 could not be flushed") || strings.Contains(err.Error(), "namespace 1") {
+		if err == nil || !errors.Is(err, errNoPath) || !strings.Contains(err.Error(), "namespace 2 was not flushed") || strings.Contains(err.Error(), "namespace 1") {
 			t.Errorf("disconnected: %v", err)
 		}
 		if err := r.holder.Close(); err != nil {

@@ -53,7 +53,7 @@ func Flush(controllers []Controller, namespaces []Namespace) error {
 }
 
 // errNoPath is reported in place of a flush that could not complete.
-var errNoPath = errors.New("the controller was lost, and is not connected again yet")
+var errNoPath = errors.New("the controller was lost and is not reconnected yet")
 
 // wait returns the result of a flush, or the error of ctx if that ends first. The flush itself ignores ctx once its
 // command has been given to a store.
@@ -79,5 +79,5 @@ func unflushed(id capsule.NSID, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %v", FlushTime)
 	}
-	return fmt.Errorf("namespace %d could not be flushed: %w; what clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
+	return fmt.Errorf("namespace %d was not flushed: %w; data that clients wrote since their last flush may be lost if the target loses power", uint32(id), err)
 }

@@ -454,7 +454,7 @@ func (h *Holder) remember(s *subsystem) {
 	if err != nil {
 		h.again.Reset(noteAgain)
 		if !s.unnoted {
-			h.config.Log(fmt.Sprintf("%v; namespaces of %v that are new are published when their names can be noted", err, s.nqn))
+			h.config.Log(fmt.Sprintf("%v; new namespaces of %v are published when their names can be saved", err, s.nqn))
 		}
 		s.unnoted = true
 		return

@@ -78,7 +78,7 @@ func (l *Lines) Report() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.left > 0 {
-		l.print(fmt.Sprintf("%s changes too often: %d lines about it were left out", l.about, l.left))
+		l.print(fmt.Sprintf("%s changes too often: %d messages about it were suppressed", l.about, l.left))
 		l.left = 0
 		l.word.Stop()
 	}

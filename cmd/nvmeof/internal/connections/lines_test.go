@@ -39,7 +39,7 @@ func TestRestless(t *testing.T) {
 		}
 		time.Sleep(leftTime)
 		synctest.Wait()
-		last := fmt.Sprintf("nvme-subsys0 changes too often: %d lines about it were left out", all-LineBurst)
+		last := fmt.Sprintf("nvme-subsys0 changes too often: %d messages about it were suppressed", all-LineBurst)
 		if len(r.log) != LineBurst+1 || r.log[LineBurst] != last {
 			t.Errorf("%d lines are printed, the last is %q, want %d and %q", len(r.log), r.log[len(r.log)-1], LineBurst+1, last)
 		}
@@ -65,7 +65,7 @@ func TestRestless(t *testing.T) {
 		if err := r.holder.Close(); err != nil {
 			t.Error(err)
 		}
-		if last := r.log[len(r.log)-1]; !strings.Contains(last, "left out") {
+		if last := r.log[len(r.log)-1]; !strings.Contains(last, "suppressed") {
 			t.Errorf("at the end it says %q", last)
 		}
 	})

@@ -79,7 +79,7 @@ func TestFolderRemoved(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	for line := ""; !strings.Contains(line, "made again"); {
+	for line := ""; !strings.Contains(line, "created again"); {
 		select {
 		case line = <-logged:
 		case <-time.After(10 * time.Second):
@@ -98,7 +98,7 @@ func TestFolderRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.holder.renewClaims()
-	if line := <-logged; !strings.Contains(line, "another process has the name nvme1 now too") {
+	if line := <-logged; !strings.Contains(line, "another process now also has the name nvme1") {
 		t.Error(line)
 	}
 	if err := errors.Join(s.Close(), r.holder.Close(), next.holder.Close()); err != nil {
@@ -126,7 +126,7 @@ func TestRemoved(t *testing.T) {
 	}
 	select {
 	case line := <-logged:
-		if !strings.Contains(line, "made again") {
+		if !strings.Contains(line, "created again") {
 			t.Error(line)
 		}
 	case <-time.After(10 * time.Second):

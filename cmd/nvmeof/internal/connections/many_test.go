@@ -44,10 +44,10 @@ func TestManyNamespaces(t *testing.T) {
 				t.Errorf("namespaces %v, %v; want %v, %s", got, err, ids, want)
 			}
 		}
-		look("the subsystem lists 4 namespaces, of which 1 are left out: at most 3 are opened", 3, 4, 5)
+		look("the subsystem lists 4 namespaces, but at most 3 are opened: 1 are ignored", 3, 4, 5)
 		look("", 3, 4, 5)
 		add(t, sub, 1)
-		look("the subsystem lists 5 namespaces, of which 2 are left out: at most 3 are opened", 3, 4, 5)
+		look("the subsystem lists 5 namespaces, but at most 3 are opened: 2 are ignored", 3, 4, 5)
 		for _, id := range []capsule.NSID{3, 4} {
 			if err := sub.RemoveNamespace(id); err != nil {
 				t.Fatal(err)

@@ -197,7 +197,7 @@ func (s *multiSubsystem) Namespaces(ctx context.Context) ([]Namespace, error) {
 type LeftOutError struct{ Listed, Opened int }
 
 func (e *LeftOutError) Error() string {
-	return fmt.Sprintf("the subsystem lists %d namespaces, of which %d are left out: at most %d are opened", e.Listed, e.Listed-e.Opened, e.Opened)
+	return fmt.Sprintf("the subsystem lists %d namespaces, but at most %[3]d are opened: %[2]d are ignored", e.Listed, e.Listed-e.Opened, e.Opened)
 }
 
 // within returns at most s.most of the namespaces that a target lists: those that are open and the wanted one first.
@@ -319,7 +319,7 @@ func (c *multiController) Status() Status {
 	case now.State == multipath.StateDead:
 		st.State = Dead
 		if tmo := c.timers.CtrlLossTmo; tmo > 0 && now.Err != nil {
-			st.Err = fmt.Errorf("not connected again within %v: %w", tmo, now.Err)
+			st.Err = fmt.Errorf("not reconnected within %v: %w", tmo, now.Err)
 		}
 	}
 	return st

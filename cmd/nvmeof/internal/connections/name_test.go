@@ -150,7 +150,7 @@ func TestNoteAgain(t *testing.T) {
 		r.spaces("a", 3, 7)
 		time.Sleep(3 * noteAgain)
 		r.published("nvme0n1")
-		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device; namespaces of a that are new are published when") {
+		if len(r.log) != 1 || !strings.Contains(r.log[0], "no space left on device; new namespaces of a are published when") {
 			t.Errorf("logged %q", r.log)
 		}
 		use(writable)

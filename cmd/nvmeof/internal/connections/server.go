@@ -81,10 +81,10 @@ func Serve(h *Holder, services Services) (*Server, error) {
 		l.Stay(folder, func(err error) {
 			if err == nil {
 				h.renewClaims() // whatever removed the socket may have removed them too
-				h.config.Log(fmt.Sprintf("control socket: %s was removed; made again", l.Path()))
+				h.config.Log(fmt.Sprintf("control socket: %s was removed; created again", l.Path()))
 				return
 			}
-			h.config.Log(fmt.Sprintf("control socket: its file was removed, and other commands do not find this process: %v", err))
+			h.config.Log(fmt.Sprintf("control socket: its file was removed, so that commands do not find this process: %v", err))
 		})
 	})
 	return s, nil

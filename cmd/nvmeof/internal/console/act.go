@@ -25,12 +25,12 @@ type action struct {
 // do carries out the action of a form on behalf of its sender.
 func (s *server) do(w http.ResponseWriter, r *http.Request, who control.Caller) {
 	if err := r.ParseForm(); err != nil {
-		s.missing(w, r, who, "the form is too long, or broke off; nothing was changed")
+		s.missing(w, r, who, "the form is too long or incomplete; nothing was changed")
 		return
 	}
 	a, ok := actionOf(r.PostForm)
 	if !ok {
-		s.missing(w, r, who, "there is no such action; nothing was changed")
+		s.missing(w, r, who, "no such action; nothing was changed")
 		return
 	}
 	done, wrong := a.done, s.call(r, who, &a)
@@ -84,7 +84,7 @@ func actionOf(f url.Values) (a action, ok bool) {
 	case "allow-host":
 		a.path, a.body, a.edits, a.done = []string{"subsystems", nqn, "hosts"}, map[string]any{"nqn": host, "access": f.Get("access")}, true, "host "+nvmeof.Visible(host)+" may connect"
 	case "remove-host":
-		a.method, a.path, a.edits, a.done = http.MethodDelete, []string{"subsystems", nqn, "hosts", host}, true, "host "+nvmeof.Visible(host)+" may not connect any more"
+		a.method, a.path, a.edits, a.done = http.MethodDelete, []string{"subsystems", nqn, "hosts", host}, true, "host "+nvmeof.Visible(host)+" may no longer connect"
 	case "disconnect":
 		a.method, a.path, a.done = http.MethodDelete, []string{"subsystems", nqn, "controllers", f.Get("id")}, "the host is disconnected, and may connect again"
 	default:

@@ -89,9 +89,9 @@ func (c *certificate) note(err, outdated error) {
 	case err == nil:
 		c.log.Error("console: browsers and programs refuse its certificate", zap.String("file", string(c.files.Certificate)), zap.Error(outdated))
 	case c.good != nil:
-		c.log.Error("console: its certificate cannot be used, and the one before it is", zap.Error(err), zap.NamedError("which_is_refused", outdated))
+		c.log.Error("console: its certificate cannot be used; the previous one stays in use", zap.Error(err), zap.NamedError("which_is_refused", outdated))
 	default:
-		c.log.Error("console: its certificate cannot be used, and nobody is let in", zap.Error(err))
+		c.log.Error("console: its certificate cannot be used: connections are refused", zap.Error(err))
 	}
 }
 

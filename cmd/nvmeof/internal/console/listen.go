@@ -80,9 +80,9 @@ func listen(at string) (net.Listener, error) {
 	l, err := net.Listen("tcp", at)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		err = fmt.Errorf("%w: another program has it; choose another port", err)
+		err = fmt.Errorf("%w: another program uses it; choose another port", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		err = fmt.Errorf("%w: it is no address of this machine", err)
+		err = fmt.Errorf("%w: it is not an address of this machine", err)
 	}
 	return l, err
 }

@@ -85,7 +85,7 @@ func (s *server) showLogin(w http.ResponseWriter, r *http.Request) {
 // else started there.
 func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		s.render(w, http.StatusBadRequest, "login", page{Title: "Sign in", Wrong: "the form is too long, or broke off"})
+		s.render(w, http.StatusBadRequest, "login", page{Title: "Sign in", Wrong: "the form is too long or incomplete"})
 		return
 	}
 	hash := token.HashOf(strings.TrimSpace(r.PostForm.Get("token")))

@@ -60,7 +60,7 @@ func (s *server) servePages(mux *http.ServeMux) {
 	mux.HandleFunc("GET /live", s.signedIn(s.live))
 	mux.HandleFunc("POST /do", s.signedIn(s.do))
 	mux.HandleFunc("/", s.signedIn(func(w http.ResponseWriter, r *http.Request, who control.Caller) {
-		s.missing(w, r, who, "there is no such page")
+		s.missing(w, r, who, "no such page")
 	}))
 }
 
@@ -87,7 +87,7 @@ func (s *server) render(w http.ResponseWriter, code int, name string, p page) {
 	var b bytes.Buffer
 	if err := s.pages[name].Execute(&b, p); err != nil {
 		s.cfg.Log.Error("console: page", zap.String("page", name), zap.Error(err))
-		refuse(w, http.StatusInternalServerError, "the page cannot be made; the target's log says why")
+		refuse(w, http.StatusInternalServerError, "the page cannot be created; the target's log has the reason")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -136,7 +136,7 @@ func TestActions(t *testing.T) {
 		{`role="alert"`, []string{"action", "clear-fault", "nsid", "9"}},
 		{"Done: namespace 2 is removed.", []string{"action", "remove-namespace", "nsid", "2"}},
 		{"Done: host nqn.2026-11.org.example:h2 may connect.", []string{"action", "allow-host", "host", "nqn.2026-11.org.example:h2", "access", "read"}},
-		{"may not connect any more", []string{"action", "remove-host", "host", "nqn.2026-11.org.example:h2"}},
+		{"may no longer connect", []string{"action", "remove-host", "host", "nqn.2026-11.org.example:h2"}},
 		{"no such action", []string{"action", "applyConfig"}},
 		{`role="alert"`, []string{"action", "disconnect", "id", "../../../config"}},
 		{`role="alert"`, []string{"action", "remove-host", "host", ".."}},
@@ -300,7 +300,7 @@ func TestLoginFailures(t *testing.T) {
 		return r.do("POST", "/login", url.Values{"token": {text}}.Encode(), form)
 	}
 	for range 10 {
-		r.want(enter("wrong"), 401, "not known", "<form")
+		r.want(enter("wrong"), 401, "unknown token", "<form")
 	}
 	r.want(enter("wrong"), 429, "try again later")
 	r.want(enter(strings.Repeat("x", maxForm)), 400, "too long")

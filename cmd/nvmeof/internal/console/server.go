@@ -143,7 +143,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !s.named(r.Host) {
-			refuse(w, http.StatusMisdirectedRequest, "this is not the name of this target: use its address, or a name in its certificate")
+			refuse(w, http.StatusMisdirectedRequest, "this is not a name of this target: use its address, or a name in its certificate")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -167,7 +167,7 @@ func (s *server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || text == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, "a token is missing: Authorization: Bearer TOKEN; nvmeof token create makes one")
+		refuse(w, http.StatusUnauthorized, "a token is missing: send Authorization: Bearer TOKEN; nvmeof token create creates one")
 		return
 	}
 	e, ok := s.admit(w, r, strings.TrimSpace(text))
@@ -213,15 +213,15 @@ const retryTime = 10 * time.Second
 func (s *server) refusal(from netip.Addr, err error) (code int, why string) {
 	now := s.now()
 	if s.failed.Wait(from, now) > 0 {
-		return http.StatusTooManyRequests, "too many tokens from this address were refused: try again later"
+		return http.StatusTooManyRequests, "too many refused tokens from this address: try again later"
 	}
 	s.failed.Failed(from, now)
 	if err != nil {
-		s.cfg.Log.Error("console: no token is taken", zap.Error(err))
-		return http.StatusServiceUnavailable, "the target cannot read its tokens; its log says why"
+		s.cfg.Log.Error("console: all tokens are refused", zap.Error(err))
+		return http.StatusServiceUnavailable, "the target cannot read its tokens; its log has the reason"
 	}
 	s.cfg.Log.Warn("console: a token was refused", zap.Stringer("from", from))
-	return http.StatusUnauthorized, "this token is not known: it was revoked, or is not complete"
+	return http.StatusUnauthorized, "unknown token: it was revoked, or is incomplete"
 }
 
 // refuse sends an error response in the form of the API.

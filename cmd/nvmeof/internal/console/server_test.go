@@ -117,7 +117,7 @@ func TestAPI(t *testing.T) {
 	r.want(r.do("GET", "/v1/status", ""), 401, `"forbidden"`, "Authorization: Bearer TOKEN")
 	r.want(r.do("GET", "/v1/status?token="+r.tokens[control.RoleRead], ""), 401)
 	r.want(r.do("GET", "/v1/status", "", header("Authorization", "Basic "+r.tokens[control.RoleRead])), 401)
-	r.want(r.do("GET", "/v1/status", "", r.bearer("wrong")), 401, "not known")
+	r.want(r.do("GET", "/v1/status", "", r.bearer("wrong")), 401, "unknown token")
 	r.want(r.do("GET", "/v1/status", "", r.bearer(control.RoleRead)), 200)
 	r.want(r.do("POST", "/v1/subsystems", subsystem, r.bearer(control.RoleOperate)), 403, "needs a token with the role admin")
 	r.want(r.do("POST", "/v1/subsystems", subsystem, r.bearer(control.RoleAdmin)), 200)
@@ -188,7 +188,7 @@ func TestTokensUnreadable(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.dir, "tokens")); err != nil {
 		t.Fatal(err)
 	}
-	r.want(r.do("GET", "/v1/status", "", r.bearer(control.RoleRead)), 503, "its log says why")
+	r.want(r.do("GET", "/v1/status", "", r.bearer(control.RoleRead)), 503, "its log has the reason")
 }
 
 // certify writes a certificate for some names.
@@ -295,7 +295,7 @@ func TestCertificateDamaged(t *testing.T) {
 			t.Errorf("while it is damaged: %v, %v", now, err)
 		}
 	}
-	if n := r.logs.FilterMessageSnippet("cannot be used, and the one before it is").Len(); n != 1 {
+	if n := r.logs.FilterMessageSnippet("the previous one stays in use").Len(); n != 1 {
 		t.Errorf("that is logged %d times", n)
 	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
@@ -305,7 +305,7 @@ func TestCertificateDamaged(t *testing.T) {
 		t.Errorf("when it is whole again: %v, %v", now, err)
 	}
 	never := &certificate{files: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}, log: r.cfg.Log}
-	if now, err := never.renew(); err == nil || r.logs.FilterMessageSnippet("nobody is let in").Len() != 1 {
+	if now, err := never.renew(); err == nil || r.logs.FilterMessageSnippet("connections are refused").Len() != 1 {
 		t.Errorf("one that is not there: %v, %v", now, err)
 	}
 }
@@ -320,12 +320,12 @@ func TestListenRefuses(t *testing.T) {
 	defer taken.Close()
 	here := config.HTTPAddress{AddrPort: netip.MustParseAddrPort(taken.Addr().String())}
 	for want, c := range map[string]config.Console{
-		"needs a certificate":             {Listen: all, Tokens: tokens},
-		"nvmeof token create":             {Listen: here, Tokens: "/no/tokens"},
-		"certificate: open /no/cert":      {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}},
-		"another program has it":          {Listen: here, Tokens: tokens},
-		"failed to find any PEM data":     {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: tokens, Key: tokens}},
-		"it is no address of this machin": {Listen: config.HTTPAddress{AddrPort: netip.MustParseAddrPort("192.0.2.1:1")}, Tokens: tokens, TLS: certify(t, r.dir)},
+		"needs a certificate":                 {Listen: all, Tokens: tokens},
+		"nvmeof token create":                 {Listen: here, Tokens: "/no/tokens"},
+		"certificate: open /no/cert":          {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}},
+		"another program uses it":             {Listen: here, Tokens: tokens},
+		"failed to find any PEM data":         {Listen: all, Tokens: tokens, TLS: config.ConsoleTLS{Certificate: tokens, Key: tokens}},
+		"it is not an address of this machin": {Listen: config.HTTPAddress{AddrPort: netip.MustParseAddrPort("192.0.2.1:1")}, Tokens: tokens, TLS: certify(t, r.dir)},
 	} {
 		if s, err := Listen(c, false, begin); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, %v, want %s", s, err, want)

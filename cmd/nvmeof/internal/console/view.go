@@ -242,7 +242,7 @@ func (s *server) subsystem(w http.ResponseWriter, r *http.Request, who control.C
 	doc := s.cfg.Manager.Document()
 	x := find(doc, nvmeof.NQN(r.FormValue("nqn")))
 	if x == nil {
-		s.missing(w, r, who, "there is no such subsystem; it may have been removed")
+		s.missing(w, r, who, "no such subsystem; it may have been removed")
 		return
 	}
 	status := s.cfg.Manager.Status()
@@ -340,7 +340,7 @@ func (s *server) namespace(w http.ResponseWriter, r *http.Request, who control.C
 		}
 	}
 	if v.Namespace == nil {
-		s.missing(w, r, who, "there is no such namespace; it may have been removed")
+		s.missing(w, r, who, "no such namespace; it may have been removed")
 		return
 	}
 	v.What, v.Resizes = exported(v.Namespace), v.File != nil

@@ -39,11 +39,11 @@ func Command() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show all of it on this machine, in less than a minute, as an ordinary user",
-		Long: `Starts a target with a memory and a file namespace at one loopback address and a
-host at another, both of which are RoCEv2 endpoints over UDP; discovers, connects,
-lists, writes and verifies data, and measures each namespace beside the same store
-without the fabric and beside what UDP alone costs. Needs nothing installed.`,
+		Short: "Demonstrate target and host on this machine in less than a minute, as an ordinary user",
+		Long: `Start a target with a memory and a file namespace at one loopback address and a host
+at another, both RoCEv2 endpoints over UDP. Discover, connect, list, write and verify
+data, and measure each namespace in comparison with the same store without the fabric
+and with plain UDP. Needs no installation.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := demo{flags: f, out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr()}
@@ -51,9 +51,9 @@ without the fabric and beside what UDP alone costs. Needs nothing installed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "bytes of each receive socket's buffer (default: 8 MiB, as far as allowed)")
-	flags.DurationVar(&f.runtime, "runtime", time.Second, "how long each of the 24 measurements takes")
-	flags.StringVar(&f.dir, "dir", "", "folder for the file namespace (default: one that is on a disk)")
+	flags.IntVar(&f.rcvbuf, "rcvbuf", 0, "receive buffer of each socket in bytes (default: 8 MiB, as far as allowed)")
+	flags.DurationVar(&f.runtime, "runtime", time.Second, "duration of each of the 24 measurements")
+	flags.StringVar(&f.dir, "dir", "", "directory for the file namespace (default: one that is on a disk)")
 	flags.StringVar(&f.size, "size", "128MiB", "size of each namespace")
 	return cmd
 }

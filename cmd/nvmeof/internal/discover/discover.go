@@ -27,10 +27,10 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover [-t rdma -a ADDR]",
 		Short: "Read the logs of discovery controllers, as nvme discover",
-		Long: `Prints the log of a discovery controller or, without --traddr, of each that the files of
-nvme-cli name: discovery.conf and config.json of version 2, nvme-fabrics.conf of version 3.
-With --persistent it stays connected until it is interrupted, to those too to which they
-refer, and prints what is added and removed.`,
+		Long: `Print the log of a discovery controller or, without --traddr, of each one in
+nvme-cli's files: discovery.conf and config.json of version 2, nvme-fabrics.conf of
+version 3. With --persistent it stays connected to these and their referrals until
+interrupted, and prints added and removed entries.`,
 		Example: "  nvmeof discover -t rdma -a 192.0.2.1 -s 4420",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -43,7 +43,7 @@ refer, and prints what is added and removed.`,
 	}
 	flags.StringVarP(&f.format, "output-format", "o", "normal", "output format: normal|json|binary")
 	flags.StringVarP(&f.raw, "raw", "r", "", "save raw output to file")
-	flags.BoolVarP(&f.persistent, "persistent", "p", false, "stay connected, and report changes")
+	flags.BoolVarP(&f.persistent, "persistent", "p", false, "stay connected and report changes")
 	flags.BoolVarP(&f.dump, "dump-config", "O", false, "print the discovery controllers as a config.json, and end")
 	return cmd
 }

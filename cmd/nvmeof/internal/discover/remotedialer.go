@@ -102,7 +102,7 @@ func parseDiscovery(page []byte) (log discovery.Log, err error) {
 		log.Entries = append(log.Entries, e)
 	}
 	if n := len(log.Entries); uint64(n) != header.NUMREC {
-		return log, fmt.Errorf("a discovery log of %d records has %d", header.NUMREC, n)
+		return log, fmt.Errorf("the discovery log announces %d records and has %d", header.NUMREC, n)
 	}
 	return log, nil
 }

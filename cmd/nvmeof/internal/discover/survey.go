@@ -45,7 +45,7 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 // invalid ones; the valid ones are returned all the same.
 func (s *Sources) Entries(cmd *cobra.Command, h *fabricoptions.Held) ([]hostconfig.Entry, error) {
 	if s.nbft {
-		return nil, failure.Usagef("--nbft: the firmware's tables are not read; give the controller as --traddr")
+		return nil, failure.Usagef("--nbft is not supported: give the controller as --traddr")
 	}
 	if h.Traddr != "" || cmd.Flags().Changed("nqn") {
 		if _, err := h.Addr(); err != nil {
@@ -185,7 +185,7 @@ func (s *Survey) OfRecord(r *discovery.Record) (map[string]string, error) {
 		return nil, err
 	}
 	if nqn == nvmeof.DiscoveryNQN {
-		return nil, errors.New("it lists a discovery controller as a subsystem that has namespaces")
+		return nil, errors.New("it lists a discovery controller as an NVM subsystem")
 	}
 	options := s.at(r.Scope, addr, string(nqn))
 	delete(options, "keep-alive-tmo")

@@ -24,13 +24,14 @@ func Command() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show what this machine offers for RDMA, and how to fix what is missing",
-		Long: `Shows what this machine offers: RDMA devices, their ports and addresses, network
-interfaces, limits, modules, who has UDP port 4791, which transport --transport
-auto takes for each address, whether images and groups of Ceph can be used, how
-the program was installed and which of its units run. What is missing follows as
-lines "problem: ...; mend: ..." and "note: ...; mend: ...". It changes nothing and needs no root; it names what it may
-not read. It ends with status 1 only if no transport can work at any address.`,
+		Short: "Show what this machine offers for RDMA and how to fix what is missing",
+		Long: `Show what this machine offers: RDMA devices, their ports and addresses, network
+interfaces, limits, modules, the process that uses UDP port 4791, the transport that
+--transport auto selects for each address, whether Ceph images and groups can be
+used, how the program was installed, and which of its units run. What is missing
+follows as lines "problem: ...; fix: ..." and "note: ...; fix: ...". It changes
+nothing and needs no root; it reports what it may not read. The exit status is 1
+only if no transport can work at any address.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			print, err := failure.Pick(format, map[string]func(io.Writer, *Report) error{

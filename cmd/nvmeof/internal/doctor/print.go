@@ -198,13 +198,13 @@ func (p *printer) installed(r *Report) {
 func (p *printer) findings(r *Report) {
 	p.section("findings")
 	for _, f := range r.Findings {
-		p.line("%s: %s; mend: %s", f.Severity, f.What, f.Mend)
+		p.line("%s: %s; fix: %s", f.Severity, f.What, f.Mend)
 	}
 	for _, u := range r.Unread {
 		p.line("not read: %s", u)
 	}
 	if len(r.Findings) == 0 {
-		p.line("nothing to mend")
+		p.line("nothing to fix")
 	}
 }
 

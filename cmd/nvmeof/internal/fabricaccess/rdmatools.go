@@ -32,7 +32,7 @@ func (d *rdmaDevices) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&d.Provider, "provider", provider.Softroce, "RDMA transport: "+provider.Help)
 	f.Var((*fabricoptions.Duration)(&d.AckTimeout), "ack-timeout", provider.AckTimeoutHelp)
-	f.IntVar(&d.ReceiveBuffer, "rcvbuf", 0, "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	f.IntVar(&d.ReceiveBuffer, "rcvbuf", 0, "receive buffer of each socket in bytes, with softroce (default: 8 MiB, as far as allowed)")
 	f.Var((*provider.CongestionFlag)(&d.Congestion), "congestion", provider.CongestionHelp)
 }
 
@@ -75,7 +75,7 @@ func (d *rdmaDevices) here(ctx context.Context, own string, say io.Writer) (neti
 	slices.SortStableFunc(all, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first
 	switch len(all) {
 	case 0:
-		return netip.Addr{}, errors.New("no interface has an address that other machines reach: give one, of 127/8 for a client on this machine")
+		return netip.Addr{}, errors.New("no interface has an address that other machines can reach: give one, in 127/8 for a client on this machine")
 	case 1:
 		return all[0], nil
 	}

@@ -87,11 +87,11 @@ func (c *Connection) Addr() (netip.AddrPort, error) {
 	case !provider.IsName(c.Provider):
 		return netip.AddrPort{}, failure.Usagef("--provider %s: want %s", c.Provider, provider.Help)
 	case c.Windows != provider.WindowsAuto && c.Windows != provider.WindowsOn && c.Windows != provider.WindowsOff:
-		return netip.AddrPort{}, failure.Usagef("--windows %s: it is auto, on or off", c.Windows)
+		return netip.AddrPort{}, failure.Usagef("--windows %s: want auto, on or off", c.Windows)
 	case c.Traddr == "":
 		return netip.AddrPort{}, failure.Usagef("--traddr is missing: the IP address of the controller, as in -a 192.0.2.1")
 	case strings.Contains(c.Traddr, ","):
-		return netip.AddrPort{}, failure.Usagef("--traddr %s: one address here; attach and bench take several", nvmeof.Printable(c.Traddr))
+		return netip.AddrPort{}, failure.Usagef("--traddr %s: want one address; only attach and bench take several", nvmeof.Printable(c.Traddr))
 	case c.hostIface != "":
 		return netip.AddrPort{}, failure.Usagef("--host-iface is not supported: give that interface's address as --host-traddr")
 	case c.secret == "" && c.ctrlSecret != "":
@@ -110,7 +110,7 @@ func (c *Connection) Addr() (netip.AddrPort, error) {
 // providerHint is for users who give a host the target's --transport.
 func providerHint(transport string) string {
 	if provider.IsName(transport) {
-		return "; as for the RDMA transport, it is --provider " + transport
+		return "; the RDMA transport is set with --provider " + transport
 	}
 	return ""
 }

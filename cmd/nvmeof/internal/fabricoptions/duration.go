@@ -18,7 +18,7 @@ func (p *Duration) Set(s string) error {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q is no time: a number of milliseconds, or with a unit, as in 30s", s)
+		return fmt.Errorf("%q is not a duration: want a number of milliseconds, or a unit, as in 30s", s)
 	}
 	*p = Duration(d)
 	return nil

@@ -119,7 +119,7 @@ func (h *Held) Check() error {
 	return nil
 }
 
-const iopolicyHelp = "which of several paths a request takes: numa|round-robin|queue-depth|latency (default numa, the nearest of the best)"
+const iopolicyHelp = "how requests are distributed over paths: numa|round-robin|queue-depth|latency (default numa)"
 
 // Timers returns the timers that apply when the connection is lost.
 func (h *Held) Timers() multipath.Timers {
@@ -151,7 +151,7 @@ func (h *Held) Wanted() (connections.Wanted, nvmeof.HostIdentity, error) {
 		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn is missing: the subsystem; `nvmeof discover` lists them")
 	}
 	if h.NQN == string(nvmeof.DiscoveryNQN) {
-		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn %s is the name of discovery controllers: use nvmeof discover --persistent, or nvmeof connect-all", h.NQN)
+		return w, nvmeof.HostIdentity{}, failure.Usagef("--nqn %s is that of discovery controllers: use nvmeof discover --persistent, or nvmeof connect-all", h.NQN)
 	}
 	identity, err := h.Identity()
 	w = connections.Wanted{NQN: h.NQN, HostNQN: string(identity.NQN), Traddr: addr.Addr().String(), Trsvcid: fmt.Sprint(addr.Port()), HostTraddr: h.HostTraddr}

@@ -49,9 +49,9 @@ func AddressOf(ctx context.Context, r resolver, what, name string) (string, erro
 	var unknown *net.DNSError
 	switch {
 	case errors.As(err, &unknown) && unknown.IsNotFound:
-		return name, failure.Usagef("%s: %s is not an IP address, and this machine cannot resolve it as a name (try getent ahosts NAME): give an address", what, nvmeof.Printable(name))
+		return name, failure.Usagef("%s: %s is not an IP address, and its name cannot be resolved (see getent ahosts NAME): give an address", what, nvmeof.Printable(name))
 	case err != nil:
-		return name, &failure.Connect{Err: fmt.Errorf("%s %s: looking the name up: %w; an IP address needs no look-up", what, nvmeof.Printable(name), err)}
+		return name, &failure.Connect{Err: fmt.Errorf("%s %s: looking up the name: %w; give an IP address instead", what, nvmeof.Printable(name), err)}
 	}
 	return found[0].Unmap().String(), nil
 }

@@ -14,10 +14,10 @@ import (
 // not in files.
 var ownOptions = []hostconfig.Option{
 	{Name: "provider", Usage: "RDMA transport of this host: " + provider.Help},
-	{Name: "windows", Usage: "a key of its own for each command's memory: on, off, or auto (where the RDMA device has sound memory windows)"},
-	{Name: "timeout", Usage: "how long a command may take, in milliseconds or as in 30s"},
+	{Name: "windows", Usage: "separate R_Key for each command's memory: on, off, or auto (if the RDMA device has reliable memory windows)"},
+	{Name: "timeout", Usage: "timeout of a command, in milliseconds or as in 30s"},
 	{Name: "ack-timeout", Usage: provider.AckTimeoutHelp},
-	{Name: "rcvbuf", Usage: "bytes of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)"},
+	{Name: "rcvbuf", Usage: "receive buffer of each socket in bytes, with softroce (default: 8 MiB, as far as allowed)"},
 	{Name: "congestion", Usage: provider.CongestionHelp},
 	{Name: "iopolicy", Lost: true, Usage: iopolicyHelp},
 }

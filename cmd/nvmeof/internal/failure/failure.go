@@ -58,7 +58,7 @@ func Pick[F any](format string, formats map[string]F) (F, error) {
 	f, ok := formats[format]
 	if !ok {
 		names := slices.Collect(maps.Keys(formats))
-		return f, Usagef("--output-format %s: it is one of %s%s", format, List(names), DidYouMean(format, names))
+		return f, Usagef("--output-format %s: want one of %s%s", format, List(names), DidYouMean(format, names))
 	}
 	return f, nil
 }

@@ -44,7 +44,7 @@ func TestPick(t *testing.T) {
 		t.Errorf("%d, %v", got, err)
 	}
 	var use Usage
-	const want = "--output-format jsn: it is one of json, normal; did you mean json?"
+	const want = "--output-format jsn: want one of json, normal; did you mean json?"
 	if _, err := Pick("jsn", formats); !errors.As(err, &use) || err.Error() != want {
 		t.Errorf("%v", err)
 	}

@@ -40,7 +40,7 @@ func (r *Result) line(file string, line int, words []string) (Options, bool) {
 			} else if word == "-d" {
 				fix = "write --disable-sqflow"
 			}
-			r.problem(file, line, fix, "there is no option %s", nvmeof.Printable(word))
+			r.problem(file, line, fix, "no such option: %s", nvmeof.Printable(word))
 			return nil, false
 		}
 		switch {

@@ -111,7 +111,7 @@ func (r *Result) enter(e Entry) {
 		return
 	}
 	if _, err := nvmeof.ParseAddress(e.Options["traddr"], e.Options["trsvcid"]); err != nil {
-		r.problem(e.File, e.Line, "names are not looked up: write the address itself", "%v", err)
+		r.problem(e.File, e.Line, "names are not looked up: give the IP address", "%v", err)
 		return
 	}
 	if !r.usable(&e) {

@@ -48,10 +48,10 @@ func clashes(files []*iniFile) {
 	for _, f := range files {
 		nqn, id := f.host["hostnqn"], f.host["hostid"]
 		if other := byNQN[nqn]; nqn != "" && other != nil {
-			f.fail(f.hostLine, "a host has one file: move the sections there, or use another name", "hostnqn is that of %s too", other.name)
+			f.fail(f.hostLine, "a host has one file: move the sections there, or use another name", "hostnqn is also that of %s", other.name)
 		}
 		if other := byID[id]; id != "" && other != nil {
-			f.fail(f.hostLine, "give each host an identifier of its own", "hostid is that of %s too, and targets would take both for one host", other.name)
+			f.fail(f.hostLine, "give each host an identifier of its own", "hostid is also that of %s, and targets would take both for one host", other.name)
 		}
 		byNQN[nqn], byID[id] = f, f
 	}
@@ -142,7 +142,7 @@ func parseINI(in File, dropIn bool) *iniFile {
 		}
 	}
 	if dropIn && f.hostLine > 0 && f.host["hostnqn"] == "" {
-		f.fail(f.hostLine, "add hostnqn = ...", "[Host] of a drop-in is another host, and says no name")
+		f.fail(f.hostLine, "add hostnqn = ...", "[Host] of a drop-in is another host, but has no name")
 	}
 	return f
 }
@@ -160,7 +160,7 @@ func withoutComment(s string) string {
 func (f *iniFile) enterSection(line int, s string) {
 	name, ok := strings.CutSuffix(s[1:], "]")
 	if !ok {
-		f.fail(line, "close it: [Subsystem]", "%s is no section", nvmeof.Printable(s))
+		f.fail(line, "close it: [Subsystem]", "%s is not a section", nvmeof.Printable(s))
 		return
 	}
 	f.section = name

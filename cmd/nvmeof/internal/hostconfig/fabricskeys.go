@@ -31,7 +31,7 @@ func (f *iniFile) assign(line int, s string) {
 		return
 	}
 	if fix := f.misplaced(o); fix != "" {
-		f.result.problem(f.name, line, fix, "%s does not belong into [%s]", o.Name, f.section)
+		f.result.problem(f.name, line, fix, "%s does not belong in [%s]", o.Name, f.section)
 		return
 	}
 	if value == "" && (o.class == classNQN) {
@@ -113,7 +113,7 @@ func (f *iniFile) controller(line int, text string) {
 		o := findINI(key)
 		switch {
 		case !ok || o == nil:
-			f.result.problem(f.name, line, didYouMean(key, iniNames()), "%s is no key of a controller", nvmeof.Printable(word))
+			f.result.problem(f.name, line, didYouMean(key, iniNames()), "%s is not a key of a controller", nvmeof.Printable(word))
 			return
 		case o.class == classSecurity:
 			f.result.problem(f.name, line, "move it to the section: it belongs to host and subsystem, whatever the path", "%s stands on a controller line", o.Name)

@@ -58,7 +58,7 @@ func parseTree(text []byte) (*value, int, error) {
 	v, err := p.value(0)
 	if err == nil {
 		if _, after := p.decoder.Token(); !errors.Is(after, io.EOF) {
-			err = errors.New("there is something after the end of the document")
+			err = errors.New("data after the end of the document")
 		}
 	}
 	var syntax *json.SyntaxError
@@ -66,7 +66,7 @@ func parseTree(text []byte) (*value, int, error) {
 	case errors.As(err, &syntax):
 		return nil, p.lineAt(max(p.counted, min(syntax.Offset, int64(len(text))))), fmt.Errorf("no JSON: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, p.lineAt(int64(len(text))), errors.New("no JSON: it ends too early")
+		return nil, p.lineAt(int64(len(text))), errors.New("invalid JSON: it ends too early")
 	case err != nil:
 		return nil, p.lineAt(p.decoder.InputOffset()), err
 	}
@@ -84,7 +84,7 @@ func (p *treeParser) lineAt(offset int64) int {
 
 func (p *treeParser) value(depth int) (*value, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d lists and objects within each other", maxDepth)
+		return nil, fmt.Errorf("more than %d nested lists and objects", maxDepth)
 	}
 	token, err := p.decoder.Token()
 	if err != nil {

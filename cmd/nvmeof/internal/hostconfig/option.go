@@ -69,30 +69,30 @@ const MaxSeconds = math.MaxInt32 / 1000
 
 const (
 	noTLS    = "there is no TLS over RDMA"
-	noDigest = "there are no digests over RDMA, whose packets have a checksum of their own"
-	noQueues = "queues here carry all kinds of commands, and are polled as the host's loops are: use nr-io-queues"
+	noDigest = "RDMA has no digests: its packets have their own checksum"
+	noQueues = "this host has one kind of I/O queue, for reads, writes and polling: use nr-io-queues"
 )
 
 // options lists all options that files may contain, in the order in which they are written, with the bounds that apply
 // in files and on command lines.
 var options = []Option{
 	{Name: "transport", Short: 't', JSON: "transport", class: classAddress, Where: true, Usage: "transport type: rdma"},
-	{Name: "traddr", Short: 'a', JSON: "traddr", class: classAddress, Where: true, Usage: "transport address: the controller's IP address, or a name that this machine knows"},
+	{Name: "traddr", Short: 'a', JSON: "traddr", class: classAddress, Where: true, Usage: "transport address: the controller's IP address or host name"},
 	{Name: "host-traddr", Short: 'w', JSON: "host_traddr", class: classAddress, Usage: "this host's address (default: the route's, or a free address of the loopback)"},
 	{Name: "host-iface", Short: 'f', JSON: "host_iface", class: classAddress, Hidden: true, Usage: "not supported: use --host-traddr"},
 	{Name: "trsvcid", Short: 's', JSON: "trsvcid", class: classAddress, Where: true, Usage: "transport service id: the controller's port (default 4420)"},
 	{Name: "dhchap-secret", Short: 'S', JSON: "dhchap_key", class: classSecurity, Secret: true, Usage: "this host's key for in-band authentication (DHHC-1:...), or file:PATH"},
-	{Name: "dhchap-ctrl-secret", Short: 'C', JSON: "dhchap_ctrl_key", class: classSecurity, Secret: true, Usage: "key that the target has to prove that it knows, or file:PATH"},
-	{Name: "nr-io-queues", Short: 'i', JSON: "nr_io_queues", kind: kindNumber, class: classTunable, Min: 1, Max: nvmeof.MaxIOQueues, Unset: "0", Default: 1, Usage: "number of io queues to use, each with a thread of its own"},
+	{Name: "dhchap-ctrl-secret", Short: 'C', JSON: "dhchap_ctrl_key", class: classSecurity, Secret: true, Usage: "key by which the target must authenticate, or file:PATH"},
+	{Name: "nr-io-queues", Short: 'i', JSON: "nr_io_queues", kind: kindNumber, class: classTunable, Min: 1, Max: nvmeof.MaxIOQueues, Unset: "0", Default: 1, Usage: "number of io queues to use, each with its own thread"},
 	{Name: "nr-write-queues", Short: 'W', JSON: "nr_write_queues", kind: kindNumber, class: classTunable, Max: math.MaxInt32, ignore: noQueues},
 	{Name: "nr-poll-queues", Short: 'P', JSON: "nr_poll_queues", kind: kindNumber, class: classTunable, Max: math.MaxInt32, ignore: noQueues},
 	{Name: "queue-size", Short: 'Q', JSON: "queue_size", kind: kindNumber, class: classTunable, Min: 2, Max: nvmeof.MaxQueueDepth, Unset: "0", Default: nvmeof.DefaultQueueDepth, Usage: "number of io queue elements to use"},
 	{Name: "keep-alive-tmo", Short: 'k', JSON: "keep_alive_tmo", kind: kindNumber, class: classTunable, Max: MaxSeconds, Usage: "keep alive timeout period in seconds (default 5)"},
-	{Name: "reconnect-delay", Short: 'c', JSON: "reconnect_delay", kind: kindNumber, class: classTunable, Min: 1, Max: MaxSeconds, Unset: "0", Default: 10, Lost: true, Usage: "most seconds between two attempts to connect again; the first come sooner"},
-	{Name: "ctrl-loss-tmo", Short: 'l', JSON: "ctrl_loss_tmo", kind: kindNumber, class: classTunable, Min: -1, Max: MaxSeconds, Default: 600, Lost: true, Usage: "seconds after which a lost controller is given up; -1: never"},
-	{Name: "fast_io_fail_tmo", Short: 'F', JSON: "fast_io_fail_tmo", kind: kindNumber, class: classTunable, Min: -1, Max: MaxSeconds, Lost: true, Usage: "seconds after which requests stop waiting for a lost controller; 0: when it is given up"},
+	{Name: "reconnect-delay", Short: 'c', JSON: "reconnect_delay", kind: kindNumber, class: classTunable, Min: 1, Max: MaxSeconds, Unset: "0", Default: 10, Lost: true, Usage: "maximum time between attempts to reconnect in seconds; the first ones come sooner"},
+	{Name: "ctrl-loss-tmo", Short: 'l', JSON: "ctrl_loss_tmo", kind: kindNumber, class: classTunable, Min: -1, Max: MaxSeconds, Default: 600, Lost: true, Usage: "time in seconds after which a lost controller is given up; -1: never"},
+	{Name: "fast_io_fail_tmo", Short: 'F', JSON: "fast_io_fail_tmo", kind: kindNumber, class: classTunable, Min: -1, Max: MaxSeconds, Lost: true, Usage: "time in seconds after which requests stop waiting for a lost controller; 0: when it is given up"},
 	{Name: "tos", Short: 'T', JSON: "tos", kind: kindNumber, class: classTunable, Max: 255, Unset: "-1", Usage: "type of service"},
-	{Name: "duplicate-connect", Short: 'D', JSON: "duplicate_connect", kind: kindFlag, class: classTunable, Lost: true, Usage: "connect also where there is such a connection already"},
+	{Name: "duplicate-connect", Short: 'D', JSON: "duplicate_connect", kind: kindFlag, class: classTunable, Lost: true, Usage: "connect even if there is such a connection already"},
 	{Name: "disable-sqflow", JSON: "disable_sqflow", kind: kindFlag, class: classTunable, Usage: "disable controller sq flow control"},
 	{Name: "hdr-digest", Short: 'g', JSON: "hdr_digest", kind: kindFlag, class: classTunable, refuse: noDigest},
 	{Name: "data-digest", Short: 'G', JSON: "data_digest", kind: kindFlag, class: classTunable, refuse: noDigest},
@@ -105,7 +105,7 @@ var options = []Option{
 	{Name: "nqn", Short: 'n', kind: kindNQN, class: classNQN, Where: true, Usage: "subsystem nqn"},
 	{Name: "hostnqn", Short: 'q', kind: kindNQN, class: classIdentity, Usage: "user-defined hostnqn (default: /etc/nvme/hostnqn, or one kept for this user)"},
 	{Name: "hostid", Short: 'I', kind: kindUUID, class: classIdentity, Usage: "user-defined hostid (default: /etc/nvme/hostid, or the one in the hostnqn)"},
-	{Name: "hostsymname", class: classIdentity, ignore: "this host does not register itself with discovery controllers"},
+	{Name: "hostsymname", class: classIdentity, ignore: "this host does not register with discovery controllers"},
 }
 
 // Known returns the options that files may contain, in the order in which they are written.
@@ -208,7 +208,7 @@ func (o *Option) check(value string) (string, error) {
 		return u.String(), nil
 	}
 	if i := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
-		return "", fmt.Errorf("%s has a character that is no text", o.Name)
+		return "", fmt.Errorf("%s has a character that is not text", o.Name)
 	}
 	return value, nil
 }

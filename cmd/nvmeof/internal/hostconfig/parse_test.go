@@ -52,10 +52,10 @@ func TestDiscoveryConf(t *testing.T) {
 		{"secret", "-t rdma -a 192.0.2.1 -S DHHC-1:00:abc: -C file:/k", []string{"discovery f:1: traddr=192.0.2.1 transport=rdma"}},
 		{"no transport", "-a 192.0.2.1", []string{"bad f:1:1: the transport is missing; say transport=rdma"}},
 		{"no address", "-t rdma", []string{"bad f:1:1: traddr is missing; give the controller's IP address, as in traddr=192.0.2.1"}},
-		{"name", "-t rdma -a storage", []string{"bad f:1:1: transport address storage is no IP address; names are not looked up: write the address itself"}},
-		{"unknown", "-t rdma --tradr=192.0.2.1", []string{"bad f:1:1: there is no option --tradr=192.0.2.1; did you mean traddr?"}},
-		{"no option", "rdma", []string{"bad f:1:1: there is no option rdma; options look like --traddr=192.0.2.1"}},
-		{"device", "-t rdma -a 192.0.2.1 -d", []string{"bad f:1:1: there is no option -d; write --disable-sqflow"}},
+		{"name", "-t rdma -a storage", []string{"bad f:1:1: transport address storage is no IP address; names are not looked up: give the IP address"}},
+		{"unknown", "-t rdma --tradr=192.0.2.1", []string{"bad f:1:1: no such option: --tradr=192.0.2.1; did you mean traddr?"}},
+		{"no option", "rdma", []string{"bad f:1:1: no such option: rdma; options look like --traddr=192.0.2.1"}},
+		{"device", "-t rdma -a 192.0.2.1 -d", []string{"bad f:1:1: no such option: -d; write --disable-sqflow"}},
 		{"no value", "-t rdma -a", []string{"bad f:1:1: --traddr needs a value"}},
 		{"range", "-t rdma -a 192.0.2.1 -l -2", []string{"bad f:1:1: ctrl-loss-tmo is -2: want a number from -1 to 2147483"}},
 		{"refused", "-t rdma -a 192.0.2.1 --tls", []string{"bad f:1:1: tls: there is no TLS over RDMA; remove it"}},
@@ -114,9 +114,9 @@ func TestJSON(t *testing.T) {
 	}
 	want(t, ParseJSON(testFile, []byte(`{"hosts":`+hosts+`}`)), entries...)
 	for _, c := range []struct{ name, text, want string }{
-		{"empty", "", "bad f:1:1: no JSON: it ends too early"},
-		{"early end", "[\n{\"hostnqn\":", "bad f:2:1: no JSON: it ends too early"},
-		{"two", "[]\n[]", "bad f:2:1: there is something after the end of the document"},
+		{"empty", "", "bad f:1:1: invalid JSON: it ends too early"},
+		{"early end", "[\n{\"hostnqn\":", "bad f:2:1: invalid JSON: it ends too early"},
+		{"two", "[]\n[]", "bad f:2:1: data after the end of the document"},
 		{"syntax", "[\n\n}", "bad f:3:1: no JSON: invalid character '}' looking for beginning of value"},
 		{"no hosts", "{}", `bad f:1:1: hosts is missing; write {"hosts": [...]}`},
 		{"no list", `{"hosts":{}}`, "bad f:1:1: hosts is not a list; write [ ... ]"},
@@ -124,7 +124,7 @@ func TestJSON(t *testing.T) {
 		{"zero host", `[{"hostid":"00000000-0000-0000-0000-000000000000","subsystems":[{"nqn":"a","ports":[{"transport":"rdma","traddr":"192.0.2.1"}]}]}]`,
 			"bad f:1:1: hostid is 00000000-0000-0000-0000-000000000000: want a UUID that is not zero"},
 		{"no name", `[{"subsystems":[{"ports":[]}]}]`, "bad f:1:1: nqn of the subsystem is missing"},
-		{"deep", strings.Repeat("[", 20), "bad f:1:1: more than 16 lists and objects within each other"},
+		{"deep", strings.Repeat("[", 20), "bad f:1:1: more than 16 nested lists and objects"},
 		{"number", `[{"subsystems":[{"nqn":"a","ports":[{"transport":"rdma","traddr":"192.0.2.1","queue_size":99999}]}]}]`,
 			"bad f:1:1: queue-size is 99999: want a number from 2 to 1024"},
 		{"list for a value", `[{"subsystems":[{"nqn":["a"]}]}]`, "bad f:1:1: nqn is a list or an object: want a single value"},
@@ -213,17 +213,17 @@ func TestBadFabricsConf(t *testing.T) {
 	}{
 		{"nothing", "", "", nil},
 		{"no section", "nqn = a", "", []string{"bad f:1:1: nqn stands before any section; put it below [Host], say"}},
-		{"open section", "[Host", "", []string{"bad f:1:1: [Host is no section; close it: [Subsystem]"}},
+		{"open section", "[Host", "", []string{"bad f:1:1: [Host is not a section; close it: [Subsystem]"}},
 		{"unknown section", "[Subsytem]\nnqn = a\n", "", []string{"warn f:1:1: section [Subsytem] is ignored; did you mean Subsystem?"}},
 		{"unknown key", "[Host]\nhostnqm = a\n", "", []string{"warn f:2:1: hostnqm is ignored; did you mean hostnqn?"}},
 		{"underscores", "[I/O Controller Defaults]\nfast_io_fail_tmo = 3\n", "", []string{"warn f:2:1: fast_io_fail_tmo is ignored; did you mean fast-io-fail-tmo?"}},
 		{"two hosts", "[Host]\n[Host]\n", "", []string{"bad f:2:1: a second [Host]; a host has one file: move it to a drop-in"}},
-		{"nameless drop-in", "", "[Host]\n", []string{"bad d:1:1: [Host] of a drop-in is another host, and says no name; add hostnqn = ..."}},
+		{"nameless drop-in", "", "[Host]\n", []string{"bad d:1:1: [Host] of a drop-in is another host, but has no name; add hostnqn = ..."}},
 		{"zero identifier", "[Host]\nhostid = 00000000-0000-0000-0000-000000000000\n[Subsystem]\nnqn=a\ncontroller=transport=rdma;traddr=192.0.2.1", "",
 			[]string{"bad f:2:1: hostid is 00000000-0000-0000-0000-000000000000: want a UUID that is not zero"}},
-		{"same name", "[Host]\nhostnqn = a", "[Host]\nhostnqn = a", []string{"bad d:1:1: hostnqn is that of f too; a host has one file: move the sections there, or use another name"}},
+		{"same name", "[Host]\nhostnqn = a", "[Host]\nhostnqn = a", []string{"bad d:1:1: hostnqn is also that of f; a host has one file: move the sections there, or use another name"}},
 		{"same identifier", "[Host]\nhostid = 46ba5037-7ce5-41fa-9452-48477bf00081", "[Host]\nhostnqn = a\nhostid = 46ba5037-7ce5-41fa-9452-48477bf00081",
-			[]string{"bad d:1:1: hostid is that of f too, and targets would take both for one host; give each host an identifier of its own"}},
+			[]string{"bad d:1:1: hostid is also that of f, and targets would take both for one host; give each host an identifier of its own"}},
 		{"no controller", "[Subsystem]\nnqn = a", "", []string{"bad f:1:1: the section has no controller; add controller = transport=rdma;traddr=192.0.2.1"}},
 		{"no name", "[Subsystem]\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{"bad f:2:1: nqn is missing; nvmeof discover lists the subsystems"}},
 		{"empty name", "[Discovery Controller]\nnqn =\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{
@@ -233,7 +233,7 @@ func TestBadFabricsConf(t *testing.T) {
 			"bad f:1:1: the section has no controller; add controller = transport=rdma;traddr=192.0.2.1"}},
 		{"address in a section", "[Subsystem]\ntraddr = 192.0.2.1\nnqn = a\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{
 			"io f:4: nqn=a traddr=192.0.2.1 transport=rdma",
-			"bad f:2:1: traddr does not belong into [Subsystem]; addresses stand on a line controller = transport=rdma;traddr=..."}},
+			"bad f:2:1: traddr does not belong in [Subsystem]; addresses stand on a line controller = transport=rdma;traddr=..."}},
 		{"no key", "[Host]\nx\n", "", []string{"bad f:2:1: x is neither a section nor a key; write key = value"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,9 +25,8 @@ func GenDHCHAPKey() *cobra.Command {
 	var f genKeyFlags
 	cmd := &cobra.Command{
 		Use:   "gen-dhchap-key [--hmac N] [--secret HEX] [--key-length BYTES] [--nqn NQN]",
-		Short: "Make a key for in-band authentication, as nvme gen-dhchap-key",
-		Long: `Prints a new key for DH-HMAC-CHAP in the form that nvme-cli, the Linux target and
-this program take.`,
+		Short: "Generate a key for in-band authentication, as nvme gen-dhchap-key",
+		Long:  `Print a new DH-HMAC-CHAP key in the format of nvme-cli and the Linux target.`,
 		Example: `  nvmeof gen-dhchap-key --hmac 1 >host.key; chmod 600 host.key  # or: nvmeof key generate
   nvmeof target ... --allow-host HOSTNQN,dhchap-key-file=host.key
   nvme connect ... --dhchap-secret "$(cat host.key)"`,
@@ -42,10 +41,10 @@ this program take.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Uint8VarP(&f.hmac, "hmac", "m", 0, "hash by which the key is transformed: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512")
-	flags.StringVarP(&f.secret, "secret", "s", "", "secret in hexadecimal to make the key of (default: random)")
-	flags.IntVarP(&f.length, "key-length", "l", 0, "bytes of the key: 32, 48 or 64 (default: those of the hash, or 32)")
-	flags.StringVarP(&f.nqn, "nqn", "n", "", "name that the key is transformed for, of a host or, for a controller's key, of a subsystem (default: /etc/nvme/hostnqn, or one kept for this user)")
+	flags.Uint8VarP(&f.hmac, "hmac", "m", 0, "HMAC function that transforms the key: 0 none, 1 SHA-256, 2 SHA-384, 3 SHA-512")
+	flags.StringVarP(&f.secret, "secret", "s", "", "secret of the key, in hexadecimal (default: random)")
+	flags.IntVarP(&f.length, "key-length", "l", 0, "length of the key in bytes: 32, 48 or 64 (default: that of the hash, or 32)")
+	flags.StringVarP(&f.nqn, "nqn", "n", "", "NQN for which the key is transformed: of the host or, for a controller's key, of the subsystem (default: /etc/nvme/hostnqn, or one kept for this user)")
 	return cmd
 }
 
@@ -53,7 +52,7 @@ this program take.`,
 func (f *genKeyFlags) key() (auth.Key, error) {
 	h := auth.Hash(f.hmac)
 	if h != auth.HashNone && !h.Usable() {
-		return auth.Key{}, failure.Usagef("--hmac %d: 0 none, 1 SHA-256, 2 SHA-384 or 3 SHA-512", f.hmac)
+		return auth.Key{}, failure.Usagef("--hmac %d: want 0 (none), 1 (SHA-256), 2 (SHA-384) or 3 (SHA-512)", f.hmac)
 	}
 	length := f.length
 	if length == 0 {
@@ -61,7 +60,7 @@ func (f *genKeyFlags) key() (auth.Key, error) {
 	}
 	switch {
 	case length != 32 && length != 48 && length != 64:
-		return auth.Key{}, failure.Usagef("--key-length %d: 32, 48 or 64", length)
+		return auth.Key{}, failure.Usagef("--key-length %d: want 32, 48 or 64", length)
 	case h != auth.HashNone && length != h.Size():
 		return auth.Key{}, failure.Usagef("--key-length %d: --hmac %d needs %d", length, f.hmac, h.Size())
 	}

@@ -21,8 +21,8 @@ import (
 func GenHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gen-hostnqn",
-		Short: "Make a name for this host, as nvme gen-hostnqn",
-		Long:  "Prints a name for a host: that of this machine where its firmware has a UUID that we may read, a new one elsewhere.",
+		Short: "Generate a host NQN, as nvme gen-hostnqn",
+		Long:  "Print a host NQN: this machine's, if its firmware has a UUID\nthat this user may read, or a new one.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nqn, err := machineNQN(productUUID)
@@ -54,8 +54,8 @@ func machineNQN(file string) (nvmeof.NQN, error) {
 func ShowHostNQN() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show-hostnqn",
-		Short: "Show this host's name, as nvme show-hostnqn",
-		Long:  "Prints the name by which targets know this host: that of /etc/nvme/hostnqn, or the one kept for this user.",
+		Short: "Show this host's NQN, as nvme show-hostnqn",
+		Long:  "Print the NQN by which targets know this host: that in /etc/nvme/hostnqn, or\nthe one kept for this user.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			identity, err := Of("", "")
@@ -77,7 +77,7 @@ func CheckDHCHAPKey() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if text == "" {
-				return failure.Usagef("Key not specified: --key, as nvmeof gen-dhchap-key prints it")
+				return failure.Usagef("Key not specified: give --key, as printed by nvmeof gen-dhchap-key")
 			}
 			s, err := checkKey(text)
 			if err != nil {
@@ -109,7 +109,7 @@ func checkKey(text string) (string, error) {
 	}
 	length := len(data) - crc32.Size
 	if want := auth.Hash(hash).Size(); auth.Hash(hash) != auth.HashNone && length != want {
-		return "", fmt.Errorf("key of %d bytes, but SHA-%d has %d: nvme-cli will not take it", length, want*8, want)
+		return "", fmt.Errorf("key of %d bytes, but SHA-%d has %d: nvme-cli refuses it", length, want*8, want)
 	}
 	return fmt.Sprintf("Key is valid (HMAC %d, length %d, CRC %08x)", hash, length, binary.LittleEndian.Uint32(data[length:])), nil
 }

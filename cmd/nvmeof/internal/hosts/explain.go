@@ -74,7 +74,7 @@ func suggest(ctx context.Context, h *host.Host, o *host.Options) string {
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("\nThat target shows no subsystem to this host, which is %s: is it allowed there?", o.HostNQN)
+		return fmt.Sprintf("\nThat target lists no subsystem to this host, %s: is the host allowed there?", o.HostNQN)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -100,6 +100,6 @@ func Effective(name string, p *connections.Path) string {
 	if l := p.Timers.CtrlLossTmo; l >= 0 {
 		loss = "given up after " + l.Round(time.Millisecond).String()
 	}
-	return fmt.Sprintf("%s: keep alive timeout %s; when lost, connected to again at intervals of at most %v, %s; requests fail %s",
+	return fmt.Sprintf("%s: keep alive timeout %s; reconnect interval at most %v, %s; requests fail %s",
 		name, kato, p.Timers.ReconnectDelay, loss, fast)
 }

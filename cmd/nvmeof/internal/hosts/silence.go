@@ -75,7 +75,7 @@ func (s *Silence) print() {
 		}
 	}
 	if len(silent) > 0 {
-		fmt.Fprintf(s.warn, "nvmeof: no connection to %s after %v; still trying: is a target there, and may UDP packets to port 4791 pass, large ones too?\n", strings.Join(silent, ", "), SilenceTime)
+		fmt.Fprintf(s.warn, "nvmeof: no connection to %s after %v; still trying: is a target there, and do UDP packets to port 4791 arrive, also large ones?\n", strings.Join(silent, ", "), SilenceTime)
 	}
 }
 

@@ -151,7 +151,7 @@ func (k *Keeper) takeBack(borrower *connections.Process) {
 		return c.Borrower == borrower.Socket
 	})
 	for _, name := range names {
-		fmt.Fprintf(k.warn, "nvmeof: %s: disconnected: the process for which it was held has ended\n", name)
+		fmt.Fprintf(k.warn, "nvmeof: %s: disconnected: the process that requested the connection has ended\n", name)
 	}
 	if err != nil {
 		fmt.Fprintln(k.warn, "nvmeof:", err)
@@ -203,9 +203,9 @@ func (k *Keeper) connectBy(ctx context.Context, h *fabricoptions.Held, inUse *so
 	}
 	name, err := lender.Connect(ctx, options, k.server.Path())
 	if err != nil {
-		return "", fmt.Errorf("process %d, which is the RoCE endpoint of %v, does not connect: %w", lender.PID, inUse.Addr, err)
+		return "", fmt.Errorf("process %d, the RoCE endpoint of %v, does not connect: %w", lender.PID, inUse.Addr, err)
 	}
-	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, which is the RoCE endpoint of %v\n", name, lender.PID, inUse.Addr)
+	fmt.Fprintf(k.warn, "nvmeof: %s: held by process %d, the RoCE endpoint of %v\n", name, lender.PID, inUse.Addr)
 	for _, ended := range k.lent.Add(lending.Loan{Lender: lender, Name: name, NQN: h.NQN, Transport: h.Transport, Borrower: k.server.Path()}) {
 		k.noteGone(ended.Name, lending.ErrReplaced)
 	}

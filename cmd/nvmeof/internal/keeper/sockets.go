@@ -79,7 +79,7 @@ func (s *sockets) End(disks []string) error {
 }
 
 // errUnfinished is returned when a disk does not answer: its clients get no more answers.
-var errUnfinished = errors.New("requests of its clients were not finished in time")
+var errUnfinished = errors.New("requests of its clients were not completed in time")
 
 // Gone implements [connections.FrontEnd].
 func (s *sockets) Gone(disks []string) {
@@ -106,7 +106,7 @@ func (s *sockets) snapshot() map[string]*server {
 	return maps.Clone(s.servers)
 }
 
-var errLeaving = errors.New("not published: all disks go")
+var errLeaving = errors.New("not published: all disks are being withdrawn")
 
 // publish starts a server for a disk, or updates the disk of the existing server.
 func (s *sockets) publish(d connections.Disk) error {
@@ -155,7 +155,7 @@ func (s *sockets) end(gone map[string]*server, say bool) (ending []*server) {
 			if x.err = x.Server.Close(); x.err != nil && say {
 				x.say(fmt.Sprintf("%s: %v", name, x.err))
 			}
-			x.say(fmt.Sprintf("%s: not published any more; %v", name, x.Stats()))
+			x.say(fmt.Sprintf("%s: no longer published; %v", name, x.Stats()))
 			s.mu.Lock()
 			delete(s.ending, x)
 			s.past.Add(x.Stats())

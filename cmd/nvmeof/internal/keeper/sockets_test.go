@@ -33,7 +33,7 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 	case <-all["nvme0n2"].ended:
 	}
 	fault.Release() // as at the end of its controllers
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not finished in 20ms") {
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "not completed in 20ms") {
 		t.Errorf("afterwards: %v", err)
 	}
 	if left, err := filepath.Glob(dir + "/*"); len(left) > 0 || err != nil {
@@ -153,7 +153,7 @@ func TestSaidOfDisks(t *testing.T) {
 	s.Publish([]connections.Disk{one})
 	s.Publish(nil)
 	s.Gone([]string{"nvme1n1"})
-	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: not published any more; "} {
+	for _, want := range []string{"nvme1n1: published at ", "nvme1n1: no longer published; "} {
 		if line := <-said; !strings.HasPrefix(line, want) {
 			t.Errorf("said %q, want %q", line, want)
 		}

@@ -28,10 +28,10 @@ func List() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [-t rdma -a ADDR [-n NQN]]",
 		Short: "List namespaces, as nvme list",
-		Long: `Lists the namespaces of a subsystem or, without --nqn, of every subsystem that
-the target at the address shows to this host. The names in column Node number what
-is listed; no device is made. Without --traddr it lists what nvmeof connect holds, and
-the NBD sockets by which to use it.`,
+		Long: `List the namespaces of a subsystem or, without --nqn, of every subsystem that the
+target at the address shows to this host. The names in the column Node only number
+the lines; no device is created. Without --traddr it lists what nvmeof connect
+holds, with the NBD sockets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			formats := map[string]func(io.Writer, []nvmecli.Subsystem) error{"normal": plainly(nvmecli.ListText), "json": plainly(nvmecli.ListJSON)}
@@ -60,7 +60,7 @@ the NBD sockets by which to use it.`,
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
-	cmd.Flags().CountVarP(&verbose, "verbose", "v", "subsystems and controllers too")
+	cmd.Flags().CountVarP(&verbose, "verbose", "v", "list subsystems and controllers too")
 	return cmd
 }
 

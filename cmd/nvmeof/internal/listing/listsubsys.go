@@ -18,9 +18,9 @@ func ListSubsys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list-subsys [nvme0n1]",
 		Short: "List the subsystems that nvmeof connect holds, as nvme list-subsys",
-		Long: `Lists the subsystems that nvmeof connect and connect-all hold, with their paths. Of one
-device, a namespace or a controller, it tells how each live path reaches the namespace, by
-its ANA state.`,
+		Long: `List the subsystems that nvmeof connect and connect-all hold, with their paths. For
+a device, a namespace or a controller, it also shows the ANA state of each live
+path.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			print, err := failure.Pick(format, map[string]func(io.Writer, []nvmecli.Subsystem, bool) error{
@@ -38,7 +38,7 @@ its ANA state.`,
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output-format", "o", "normal", "output format: normal|json")
-	cmd.Flags().BoolVarP(&more, "verbose", "v", false, "model, firmware, iopolicy, and why a path is not live, too")
+	cmd.Flags().BoolVarP(&more, "verbose", "v", false, "also show model, firmware, iopolicy, and why a path is not live")
 	return cmd
 }
 

@@ -119,7 +119,7 @@ type dsmFlags struct {
 
 func newDSM(to Connection) *cobra.Command {
 	var f dsmFlags
-	cmd := ioVerb(to, "dsm", "Deallocate ranges of blocks, or give hints on their use", func(flags *pflag.FlagSet) {
+	cmd := ioVerb(to, "dsm", "Deallocate ranges of blocks, or set hints on their use", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.attributes, "ctx-attrs", "", "comma separated list of the context attributes in each range")
 		flags.StringVarP(&f.blocks, "blocks", "b", "", "comma separated list of the number of blocks in each range")
 		flags.StringVar(&f.starts, "slbs", "", "comma separated list of the starting block in each range")

@@ -50,7 +50,7 @@ func newGetFeature(to Connection) *cobra.Command {
 		flags.Uint32VarP(&f.length, "data-len", "l", 0, "buffer len (if) data is received")
 		flags.Uint32VarP(&f.cdw11, "cdw11", "c", 0, "feature specific dword 11")
 		flags.Uint8VarP(&f.uuid, "uuid-index", "U", 0, "specify uuid index")
-		flags.BoolVarP(&f.changed, "changed", "C", false, "show feature changed: those alone whose value is not the default, or that have data")
+		flags.BoolVarP(&f.changed, "changed", "C", false, "show only features whose value is not the default, or that have data")
 	}, func(ctx context.Context, c *call) error {
 		if f.changed {
 			f.sel = uint8(capsule.SelectCurrent)

@@ -10,7 +10,7 @@ import (
 )
 
 func newFlush(to Connection) *cobra.Command {
-	return ioVerb(to, "flush", "Make everything written durable", func(*pflag.FlagSet) {}, func(ctx context.Context, c *call) error {
+	return ioVerb(to, "flush", "Flush written data to stable storage", func(*pflag.FlagSet) {}, func(ctx context.Context, c *call) error {
 		return c.execute(ctx, capsule.Command{Opcode: capsule.Opcode(capsule.IOFlush)}, nil, "NVMe Flush: success")
 	})
 }

@@ -22,7 +22,7 @@ type logFlags struct {
 func newGetLog(to Connection) *cobra.Command {
 	v := verb{Connection: to}
 	var f logFlags
-	cmd := newVerb("get-log", "Show the bytes of a log page", canRaw, &v, func(flags *pflag.FlagSet) {
+	cmd := newVerb("get-log", "Show a log page as bytes", canRaw, &v, func(flags *pflag.FlagSet) {
 		v.namespaceFlag(flags, capsule.NSIDBroadcast, "desired namespace")
 		f.add(flags)
 	}, func(ctx context.Context, c *call) error { return f.run(ctx, c) })

@@ -100,7 +100,7 @@ func (c *call) wanted(ctx context.Context) (capsule.NSID, error) {
 }
 
 func newDescriptors(to Connection) *cobra.Command {
-	return identifyVerb(to, "ns-descs", "Show the unique names of a namespace", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
+	return identifyVerb(to, "ns-descs", "Show the namespace identification descriptors", canRaw, func(ctx context.Context, c *call, id capsule.NSID) error {
 		return c.identify(ctx, id, capsule.Identify{CNS: capsule.CNSDescriptors}, func(b []byte) error { return c.Descriptors(id, b) })
 	})
 }

@@ -50,7 +50,7 @@ func decoded[T any](decode func([]byte) (T, error), print func(*call, *T) error)
 
 func newSMARTLog(to Connection) *cobra.Command {
 	v := verb{Connection: to}
-	return newVerb("smart-log", "Show the health of a controller or a namespace", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+	return newVerb("smart-log", "Show the SMART log of a controller or a namespace", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, capsule.NSIDBroadcast, "(optional) desired namespace")
 	}, func(ctx context.Context, c *call) error {
 		return c.page(ctx, c.id(), capsule.GetLogPage{LID: capsule.LogSMART}, capsule.SMARTLogSize,
@@ -61,7 +61,7 @@ func newSMARTLog(to Connection) *cobra.Command {
 func newErrorLog(to Connection) *cobra.Command {
 	v := verb{Connection: to}
 	var entries uint32
-	return newVerb("error-log", "Show a controller's last errors", canRaw, &v, func(f *pflag.FlagSet) {
+	return newVerb("error-log", "Show the error log of a controller", canRaw, &v, func(f *pflag.FlagSet) {
 		f.Uint32VarP(&entries, "log-entries", "e", 64, "number of entries to retrieve")
 	}, func(ctx context.Context, c *call) error {
 		if entries == 0 {
@@ -82,7 +82,7 @@ func newErrorLog(to Connection) *cobra.Command {
 func newANALog(to Connection) *cobra.Command {
 	v := verb{Connection: to}
 	var groups bool
-	return newVerb("ana-log", "Show how a controller reaches its namespaces", 0, &v, func(f *pflag.FlagSet) {
+	return newVerb("ana-log", "Show the ANA states of a controller's namespaces", 0, &v, func(f *pflag.FlagSet) {
 		f.BoolVarP(&groups, "groups", "g", false, "return ANA groups only")
 	}, func(ctx context.Context, c *call) error {
 		log, err := c.Logs().ANA(ctx, groups)
@@ -102,7 +102,7 @@ func newEffectsLog(to Connection) *cobra.Command {
 	const unset = -1
 	v := verb{Connection: to}
 	var csi int
-	return newVerb("effects-log", "Show which commands a controller has, and what they do", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
+	return newVerb("effects-log", "Show the commands that a controller supports, and their effects", canRaw|canHuman, &v, func(f *pflag.FlagSet) {
 		f.IntVarP(&csi, "csi", "c", unset, "command set identifier (default: all)")
 	}, func(ctx context.Context, c *call) error {
 		if csi < unset || csi > 0xff {
@@ -136,12 +136,12 @@ func newFirmwareLog(to Connection) *cobra.Command {
 }
 
 func newSupportedLogPages(to Connection) *cobra.Command {
-	return pageVerb{"supported-log-pages", "Show which log pages a controller has", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize,
+	return pageVerb{"supported-log-pages", "Show the log pages that a controller supports", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogSupportedPages}, capsule.SupportedLogSize,
 		decoded(capsule.DecodeSupportedLog, func(c *call, s *capsule.SupportedLog) error { return c.SupportedLogs(s) })}.command(to)
 }
 
 func newChangedNamespaces(to Connection) *cobra.Command {
-	return pageVerb{"changed-ns-list-log", "Show which namespaces changed since this was last read", canRaw, capsule.NSIDBroadcast,
+	return pageVerb{"changed-ns-list-log", "Show the namespaces that changed since this log was last read", canRaw, capsule.NSIDBroadcast,
 		capsule.GetLogPage{LID: capsule.LogChangedNamespaces, RAE: true}, capsule.NamespaceListSize,
 		func(c *call, b []byte) error { return c.Output.ChangedNamespaces(listed(b)) }}.command(to)
 }
@@ -155,18 +155,18 @@ func listed(b []byte) (ids []capsule.NSID) {
 }
 
 func newReservationLog(to Connection) *cobra.Command {
-	return pageVerb{"resv-notif-log", "Show what happened to reservations", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize,
+	return pageVerb{"resv-notif-log", "Show the reservation notification log", 0, capsule.NSIDBroadcast, capsule.GetLogPage{LID: capsule.LogReservation}, capsule.ReservationLogSize,
 		decoded(capsule.DecodeReservationLog, func(c *call, r *capsule.ReservationLog) error { return c.Output.ReservationNotification(r) })}.command(to)
 }
 
 func newFeatureEffects(to Connection) *cobra.Command {
-	return pageVerb{"fid-support-effects-log", "Show which features a controller has, and what setting them does", canHuman, 0,
+	return pageVerb{"fid-support-effects-log", "Show the features that a controller supports, and the effects of setting them", canHuman, 0,
 		capsule.GetLogPage{LID: capsule.LogFIDEffects}, capsule.FIDEffectsSize,
 		decoded(capsule.DecodeFIDEffectsLog, func(c *call, l *capsule.FIDEffectsLog) error { return c.Output.FeatureEffects(l) })}.command(to)
 }
 
 func newMIEffects(to Connection) *cobra.Command {
-	return pageVerb{"mi-cmd-support-effects-log", "Show which commands of NVMe-MI a controller has", canHuman, 0,
+	return pageVerb{"mi-cmd-support-effects-log", "Show the NVMe-MI commands that a controller supports", canHuman, 0,
 		capsule.GetLogPage{LID: capsule.LogMIEffects}, capsule.MIEffectsSize,
 		decoded(capsule.DecodeMIEffectsLog, func(c *call, l *capsule.MIEffectsLog) error { return c.Output.MIEffects(l) })}.command(to)
 }

@@ -31,7 +31,7 @@ func ChooseNamespace(ctx context.Context, h NamespaceLister, wanted uint32) (cap
 	if len(ids) == 0 {
 		return 0, errors.New("the subsystem has no namespace")
 	}
-	return 0, failure.Usagef("--namespace-id %d: there is no such namespace; there is: %s", wanted, failure.List(Texts(ids)))
+	return 0, failure.Usagef("--namespace-id %d: no such namespace; the subsystem has: %s", wanted, failure.List(Texts(ids)))
 }
 
 // Texts formats identifiers.

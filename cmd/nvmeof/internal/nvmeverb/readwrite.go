@@ -72,7 +72,7 @@ func (t *transfer) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&t.show, "show-command", "V", false, "show command before sending")
 	flags.BoolVar(&t.dry, "dry-run", false, "show command instead of sending")
 	flags.BoolVar(&t.latency, "latency", false, "output latency statistics")
-	flags.BoolVar(&t.sure, "force", false, "accepted as nvme-cli does: nothing here keeps a disk from being written to")
+	flags.BoolVar(&t.sure, "force", false, "accepted for compatibility with nvme-cli; no effect")
 }
 
 func (t *transfer) size() (int64, error) {

@@ -90,7 +90,7 @@ func newReservationReport(to Connection) *cobra.Command {
 	v := verb{Connection: to}
 	var dwords uint32
 	var extended bool
-	return newVerb("resv-report", "Show which hosts are registrants, and which holds the reservation", canRaw, &v, func(f *pflag.FlagSet) {
+	return newVerb("resv-report", "Show the registrants and the holder of the reservation", canRaw, &v, func(f *pflag.FlagSet) {
 		v.namespaceFlag(f, 0, "identifier of desired namespace (default: the lowest)")
 		f.Uint32VarP(&dwords, "numd", "d", 0, "number of dwords to transfer (default 1024)")
 		f.BoolVarP(&extended, "eds", "e", false, "request extended data structure")

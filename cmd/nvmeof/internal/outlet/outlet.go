@@ -80,7 +80,7 @@ func (o *outlet) add(to io.Writer, b []byte) {
 		return
 	}
 	if o.lost > 0 {
-		note := fmt.Appendf(nil, "nvmeof: %d lines are missing here: nobody took what was printed\n", o.lost)
+		note := fmt.Appendf(nil, "nvmeof: %d lines are missing here: the reader of the output accepted nothing\n", o.lost)
 		o.queue, o.bytes, o.lost = append(o.queue, message{to, note}), o.bytes+len(note), 0
 	}
 	o.queue, o.bytes = append(o.queue, message{to, b}), o.bytes+len(b)

@@ -28,7 +28,7 @@ func ParsePolling(s string) (nvmeof.Polling, error) {
 	case "never":
 		return nvmeof.PollNever, nil
 	}
-	return 0, failure.Usagef("--polling %s: it is one of adaptive, always, auto, never", s)
+	return 0, failure.Usagef("--polling %s: want adaptive, always, auto or never", s)
 }
 
 // singleProcessor reports whether the machine has a single processor. A process restricted to one of several

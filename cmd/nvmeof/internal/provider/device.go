@@ -58,7 +58,7 @@ func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (_ rd
 			},
 		})
 		if err == nil && o.Windows == WindowsOn && !dev.Attrs().Windows {
-			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows: without that, controllers get long-lived keys", dev.Attrs().Name), dev.Close())
+			err = errors.Join(fmt.Errorf("--windows on: %s has no memory windows; with auto, controllers get long-lived keys", dev.Attrs().Name), dev.Close())
 		}
 		return dev, err
 	}
@@ -70,7 +70,7 @@ func (o *Options) OpenDevice(target netip.Addr, shards int, say io.Writer) (_ rd
 			dev, err = loopback.Open(target, open) // a target of this machine has both addresses
 		}
 	case !loopback.Has(target):
-		return nil, at, failure.Usagef("%v is an address of this machine, and a host needs another one: give one as --host-traddr", target)
+		return nil, at, failure.Usagef("%v is an address of this machine, and the host needs a different one: give it as --host-traddr", target)
 	default:
 		dev, err = loopback.Open(target, open)
 	}

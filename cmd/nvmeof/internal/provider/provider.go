@@ -18,7 +18,7 @@ const (
 	Verbs    = "verbs"
 	Auto     = "auto"
 
-	Help = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs where the address belongs to an RDMA device)"
+	Help = "softroce (UDP sockets), verbs (an RDMA device), or auto (verbs if the address belongs to an RDMA device)"
 )
 
 // IsName reports whether s is a value of --provider.
@@ -39,13 +39,13 @@ type Config struct {
 }
 
 // AckTimeoutHelp is the help text of --ack-timeout.
-const AckTimeoutHelp = "how long to wait for the peer's acknowledgement before the wait counts as a retry (default 500ms; with verbs less where the RDMA CM says so)"
+const AckTimeoutHelp = "time to wait for the peer's acknowledgement before it counts as a retry (default 500ms; with verbs less if the RDMA CM says so)"
 
 // Open opens a device of one of the two providers.
 func Open(name string, addr netip.Addr, cfg Config) (rdmatransport.Device, error) {
 	if name == Verbs {
 		if cfg.Congestion != (config.Congestion{}) && cfg.Warn != nil {
-			cfg.Warn("the RDMA device at " + addr.String() + " has a congestion control of its own: the option is for softroce alone")
+			cfg.Warn("the RDMA device at " + addr.String() + " has its own congestion control: the option is only for softroce")
 		}
 		return verbs.Open(verbs.Config{Addr: addr, Shards: cfg.Shards, AckTimeout: cfg.AckTimeout, LooseWindows: cfg.LooseWindows})
 	}
@@ -90,7 +90,7 @@ func (c *CongestionFlag) String() string { return config.Congestion(*c).String()
 func (*CongestionFlag) Type() string { return "FIELD=VALUE,..." }
 
 // CongestionHelp is the help text of --congestion.
-const CongestionHelp = "softroce's congestion control, with the fields of a target's file (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
+const CongestionHelp = "congestion control of softroce, with the fields of a target's configuration (nvmeof target schema): no-ecn, ignore, min-rate=10Mbit, cnp-interval=50us, gain=1/256, ..."
 
 // Choose selects verbs if the address belongs to an RDMA device, and softroce otherwise.
 func Choose(addr netip.Addr) (name, why string) {

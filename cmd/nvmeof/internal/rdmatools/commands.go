@@ -32,9 +32,10 @@ func Command(devices func(measures bool) Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdma",
 		Short: "Measure RDMA itself, without NVMe: ping, bandwidth and latency between two machines",
-		Long: `Measures RDMA itself, to separate the network from the storage: each command is one end of
-a test, and the other end is the same command elsewhere, or rdma-core's rping or a
-program of perftest with -R, as each command says. Neither end needs an RNIC.`,
+		Long: `Measure RDMA without NVMe, to separate the network from the storage. Each command is
+one end of a test. The other end is the same command on another machine, rdma-core's
+rping, or a program of perftest with -R: see the command's help. Neither end needs
+an RNIC.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -57,7 +58,7 @@ type session struct {
 func (s *session) addFlags(cmd *cobra.Command, port uint16) {
 	f := cmd.Flags()
 	f.Uint16VarP(&s.port, "port", "p", port, "the server's port")
-	f.BoolVarP(&s.events, "events", "e", false, "sleep until something arrives instead of polling, as always on a single processor")
+	f.BoolVarP(&s.events, "events", "e", false, "wait for events instead of polling; always so on a single processor")
 	f.StringVarP(&s.format, "output-format", "o", "normal", "output format: normal|json")
 	s.AddFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json"}, cobra.ShellCompDirectiveNoFileComp))

@@ -232,7 +232,7 @@ const silence = 2 * time.Second
 
 func (e *endpoint) dial(to call, depth depths) (*conn, error) {
 	silent := time.AfterFunc(silence, func() { // at most until the dial ends
-		fmt.Fprintf(e.say, "nvmeof: no connection to %v after %v; still trying: does the other end run there, and may UDP packets to port 4791 pass, large ones too?\n", to.to, silence)
+		fmt.Fprintf(e.say, "nvmeof: no connection to %v after %v; still trying: does the other end run there, and do UDP packets to port 4791 arrive, also large ones?\n", to.to, silence)
 	})
 	defer silent.Stop()
 	for try := 1; ; try++ {

@@ -25,9 +25,9 @@ func newHello(d Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hello [SERVER]",
 		Short: "One message each way, as rdma_server and rdma_client",
-		Long: `Connects to the server and exchanges one message with it: the least that RDMA can do.
-Without an address it is the server. The other end is the same command, or rdma-core's
-rdma_server -s ADDR or rdma_client -s ADDR.`,
+		Long: `Connect to the server and exchange one message with it, the simplest use of RDMA.
+Without an address it is the server. The other end is the same command, or
+rdma-core's rdma_server -s ADDR or rdma_client -s ADDR.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {
@@ -50,7 +50,7 @@ rdma_server -s ADDR or rdma_client -s ADDR.`,
 }
 
 // ownHelp is the help text of the flag for this side's address.
-const ownHelp = "this end's address (default: a server's first that others reach; a client's as the route has it)"
+const ownHelp = "this end's address (default: the first that other machines can reach for a server, the route's for a client)"
 
 // answerHello answers one message.
 func (s *session) answerHello(e *endpoint, l rdmatransport.Listener, out io.Writer) error {

@@ -61,9 +61,9 @@ func newMeasure(m measurement, d Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   m.name + " [SERVER]",
 		Short: m.short + ", as " + program,
-		Long: m.short + ` between a server, which is given no address, and a client. The other end is the
-same command or perftest's ` + program + ` -R, with the same options at both ends; the names
-of options, the table and the names of -o json are perftest's.`,
+		Long: m.short + ` between a server and a client.
+The server is started without an address. The other end is the same command or
+perftest's ` + program + ` -R, with the same options. The names of options, the table and the keys of -o json are perftest's.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t.out = cmd.OutOrStdout()
@@ -90,7 +90,7 @@ func perftestName(name string) string {
 
 func (t *measure) addMeasureFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVarP(&t.n, "iters", "n", 1000, "messages")
+	f.IntVarP(&t.n, "iters", "n", 1000, "number of messages")
 	if t.test.Verb.Atomic() {
 		t.size = perftest.AtomicSize
 		f.StringVarP(&t.atomic, "atomic_type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
@@ -100,23 +100,23 @@ func (t *measure) addMeasureFlags(cmd *cobra.Command) {
 		if t.test.Latency {
 			size = latencySize
 		}
-		f.IntVarP(&t.size, "size", "s", size, "bytes of a message, up to 8388608")
+		f.IntVarP(&t.size, "size", "s", size, "size of a message in bytes, up to 8388608")
 	}
 	t.sendDepth, t.recvDepth, t.reads = 1, 1, maxReads
 	if !t.test.Latency {
-		f.IntVarP(&t.sendDepth, "tx-depth", "t", 128, "messages that a client has in flight")
+		f.IntVarP(&t.sendDepth, "tx-depth", "t", 128, "number of messages that the client has in flight")
 	}
 	if t.test.Verb == perftest.Send {
-		f.IntVarP(&t.recvDepth, "rx-depth", "r", 512, "receives posted")
+		f.IntVarP(&t.recvDepth, "rx-depth", "r", 512, "number of receives posted")
 	}
 	if t.test.Verb == perftest.Read || t.test.Verb.Atomic() {
-		f.IntVar(&t.reads, "outs", maxReads, "RDMA READs and atomics that the device has in flight, up to 16")
+		f.IntVar(&t.reads, "outs", maxReads, "number of RDMA READs and atomics in flight, up to 16")
 	}
-	f.Uint8VarP(&t.tos, "tos", "T", 0, "type of service, given by the client")
+	f.Uint8VarP(&t.tos, "tos", "T", 0, "type of service, set by the client")
 	f.StringVar(&t.own, "host-traddr", "", ownHelp)
 	f.StringVar(&t.own, "bind_source_ip", "", "the same as --host-traddr")
-	f.BoolVarP(&t.cm, "rdma_cm", "R", true, "connect with the RDMA CM: it always does")
-	f.BoolVarP(&t.noFreq, "CPU-freq", "F", true, "the processor's frequency does not matter: it never does")
+	f.BoolVarP(&t.cm, "rdma_cm", "R", true, "connect with the RDMA CM; always on")
+	f.BoolVarP(&t.noFreq, "CPU-freq", "F", true, "ignore the processor's frequency; always on")
 	_ = f.MarkHidden("CPU-freq")
 	t.addFlags(cmd, measurePort)
 }

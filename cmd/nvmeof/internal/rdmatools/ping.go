@@ -47,10 +47,11 @@ func newPing(d Devices) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ping -s [-a ADDR] | -c -a SERVER",
 		Short: "Send data there and back by RDMA READ and WRITE, as rping",
-		Long: `Sends the server the address of memory, which it reads by RDMA READ and writes back to another
-place by RDMA WRITE, and checks what came back: rdma-core's rping, with its options. The
-other end is the same command or rping. A client ends after -C pings or at SIGINT, and
-tells how long they took; a server serves one client.`,
+		Long: `Send the server the address of a buffer. The server reads it by RDMA READ and writes
+it to another buffer of the client by RDMA WRITE; the client compares the two. This
+is rdma-core's rping, with its options. The other end is the same command or rping.
+A client ends after -C pings or on SIGINT, and reports how long they took. A server
+serves one client.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
@@ -58,14 +59,14 @@ tells how long they took; a server serves one client.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&p.isServer, "server", "s", false, "be the server")
-	f.BoolVarP(&p.isClient, "client", "c", false, "be the client")
-	f.StringVarP(&p.server, "addr", "a", "", "the server's address; where this is the server, by default the first that others reach")
-	f.StringVarP(&p.own, "host-traddr", "I", "", "a client's own address (default: as the route has it)")
-	f.IntVarP(&p.count, "count", "C", 0, "pings (default: a client's until SIGINT, a server's as many as come)")
-	f.IntVarP(&p.size, "size", "S", 64, "bytes of a ping, 32 to 65536")
+	f.BoolVarP(&p.isServer, "server", "s", false, "run the server")
+	f.BoolVarP(&p.isClient, "client", "c", false, "run the client")
+	f.StringVarP(&p.server, "addr", "a", "", "the server's address (default of a server: the first that other machines can reach)")
+	f.StringVarP(&p.own, "host-traddr", "I", "", "a client's own address (default: the route's)")
+	f.IntVarP(&p.count, "count", "C", 0, "number of pings (default: until SIGINT for a client, unlimited for a server)")
+	f.IntVarP(&p.size, "size", "S", 64, "size of a ping in bytes, 32 to 65536")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "print the data")
-	f.BoolVarP(&p.validate, "validate", "V", false, "check the data: it always is")
+	f.BoolVarP(&p.validate, "validate", "V", false, "check the data; always on")
 	p.addFlags(cmd, pingPort)
 	return cmd
 }
@@ -78,7 +79,7 @@ func (p *pinger) run(cmd *cobra.Command) error {
 	case p.size < minPing || p.size > maxPing:
 		return failure.Usagef("--size %d: %d to %d", p.size, minPing, maxPing)
 	case p.count < 0:
-		return failure.Usagef("--count %d: it is not negative", p.count)
+		return failure.Usagef("--count %d: want 0 or more", p.count)
 	case p.isServer == p.isClient:
 		return failure.Usagef("either -s, for the server, or -c -a ADDR, for the client")
 	case p.isServer:

@@ -52,7 +52,7 @@ func filterCalls() error {
 	switch runtime.GOARCH {
 	case "amd64", "arm64":
 	default:
-		return fmt.Errorf("the list of system calls was not tried on %s", runtime.GOARCH)
+		return fmt.Errorf("the list of system calls is not tested on %s", runtime.GOARCH)
 	}
 	machine, err := arch.GetInfo(runtime.GOARCH)
 	if err != nil {

@@ -80,7 +80,7 @@ type OutsideError struct {
 }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("%s is outside of the sandbox of the target, which reaches %s: add its folder to sandbox.paths in the configuration, or start the target with --sandbox off, which both need a restart",
+	return fmt.Sprintf("%s is outside the target's sandbox, which allows %s: add its directory to sandbox.paths in the configuration, or start the target with --sandbox off; both need a restart",
 		e.Path, strings.Join(e.Used, ", "))
 }
 
@@ -91,7 +91,7 @@ func (*OutsideError) Unwrap() error { return fs.ErrPermission }
 type ReplacedError struct{ Path string }
 
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s is not the one that was there when the target started, which the sandbox reaches: start the target again; for one that comes and goes name the folder that it is in in sandbox.paths of the configuration",
+	return fmt.Sprintf("%s is not the one that was there when the target started, which its sandbox allows: restart the target; for one that comes and goes, name its directory in sandbox.paths of the configuration",
 		e.Path)
 }
 

@@ -19,7 +19,7 @@ type Sandbox struct {
 }
 
 // ErrUnconfined is the value of Files if confinement was not requested.
-var ErrUnconfined = errors.New("not asked for")
+var ErrUnconfined = errors.New("not requested")
 
 // answerTimeout is how long the file systems of all places may take to answer.
 const answerTimeout = 5 * time.Second

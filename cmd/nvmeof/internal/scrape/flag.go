@@ -28,7 +28,7 @@ func (a *Address) String() string {
 
 // AddTo adds the flag.
 func (a *Address) AddTo(flags *pflag.FlagSet) {
-	flags.Var(a, "metrics", "address and port, as 127.0.0.1:9420, at which Prometheus reads the counters: everybody who reaches it does (default: none)")
+	flags.Var(a, "metrics", "address and port of the metrics for Prometheus, as 127.0.0.1:9420; everyone who can connect can read them (default: none)")
 }
 
 // Listen opens the listener before anything else is started. It returns nil if there is no address.

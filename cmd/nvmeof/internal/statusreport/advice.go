@@ -12,12 +12,12 @@ import (
 
 // adviceTexts says what to do about a rejection whose status alone says too little.
 var adviceTexts = map[capsule.Status]string{
-	capsule.StatusInvalidOpcode:           "nvmeof effects-log lists the commands that the controller has.",
-	capsule.StatusInvalidLogPage:          "nvmeof supported-log-pages lists those that the controller has.",
-	capsule.StatusReservationConflict:     "Another host has reserved the namespace: nvmeof resv-report shows which, nvmeof resv-acquire --racqa 1 takes it over.",
+	capsule.StatusInvalidOpcode:           "nvmeof effects-log lists the commands that the controller supports.",
+	capsule.StatusInvalidLogPage:          "nvmeof supported-log-pages lists those that the controller supports.",
+	capsule.StatusReservationConflict:     "Another host has reserved the namespace: nvmeof resv-report shows which; nvmeof resv-acquire --racqa 1 preempts it.",
 	capsule.StatusNamespaceWriteProtected: "nvmeof get-feature -f 0x84 shows how the namespace is protected.",
-	capsule.StatusANAInaccessible:         "The namespace is not reached through this controller: nvmeof ana-log shows what is.",
-	capsule.StatusANAPersistentLoss:       "The namespace is not reached through this controller any more: nvmeof ana-log shows what is.",
+	capsule.StatusANAInaccessible:         "The namespace is inaccessible through this controller: nvmeof ana-log shows the ANA states.",
+	capsule.StatusANAPersistentLoss:       "The namespace is no longer accessible through this controller: nvmeof ana-log shows the ANA states.",
 }
 
 // General returns the advice that applies to a status in any command.
@@ -32,7 +32,7 @@ func Advice(ctx context.Context, c *host.Controller, s capsule.Status, wanted ui
 		if err != nil {
 			return ""
 		}
-		return fmt.Sprintf("The controller shows this host the namespaces %s: --namespace-id.", failure.List(nvmeverb.Texts(ids)))
+		return fmt.Sprintf("The controller shows this host the namespaces %s: choose one with --namespace-id.", failure.List(nvmeverb.Texts(ids)))
 	case capsule.StatusLBAOutOfRange:
 		return size(ctx, c, wanted)
 	case capsule.StatusAccessDenied, capsule.StatusOperationDenied:
@@ -52,5 +52,5 @@ func size(ctx context.Context, c *host.Controller, wanted uint32) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
+	return fmt.Sprintf("Namespace %d has %d blocks of %d bytes, numbered from 0.", id, ns.Size()/int64(ns.BlockSize()), ns.BlockSize())
 }

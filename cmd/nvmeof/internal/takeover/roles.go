@@ -33,11 +33,11 @@ func Answer(socket string) (*Conn, error) {
 	c, err := d.Dial("unix", socket)
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE): // the fault is not the new process's
-		return nil, fmt.Errorf("process %d, which runs, cannot connect to the one that asked: %w", os.Getpid(), err)
+		return nil, fmt.Errorf("the running process %d cannot connect to the one that requests the takeover: %w", os.Getpid(), err)
 	case errors.Is(err, unix.EACCES):
-		return nil, fmt.Errorf("process %d, which runs, is of user %d, and can be taken over by that user alone: %w", os.Getpid(), os.Geteuid(), err)
+		return nil, fmt.Errorf("the running process %d is of user %d, and only that user can take it over: %w", os.Getpid(), os.Geteuid(), err)
 	case err != nil:
-		return nil, fmt.Errorf("the process that asked does not listen: %w", err)
+		return nil, fmt.Errorf("the process that requests the takeover does not listen: %w", err)
 	}
 	conn, err := NewConn(c.(*net.UnixConn))
 	if err != nil {
@@ -117,7 +117,7 @@ func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
 	own := filepath.Join(filepath.Dir(at), fmt.Sprintf(socketName, os.Getpid()))
 	l, err := socketfile.NewListener(own)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, Hello{}, fmt.Errorf("the target at %s is another user's: take it over as that user, and not as user %d: %w", at, os.Geteuid(), fs.ErrPermission)
+		return nil, Hello{}, fmt.Errorf("the target at %s belongs to another user: take it over as that user, not as user %d: %w", at, os.Geteuid(), fs.ErrPermission)
 	}
 	if err != nil {
 		return nil, Hello{}, err
@@ -139,7 +139,7 @@ func Ask(ctx context.Context, at string) (*Conn, Hello, error) {
 	defer cancel()
 	if err := client.Do(limit, "POST", control.Path("takeover"), nil, body, nil); err != nil {
 		if limit.Err() == context.DeadlineExceeded && ctx.Err() == nil {
-			err = fmt.Errorf("the target at %s has not answered for %v: it was stopped, or hangs", at, askTime)
+			err = fmt.Errorf("the target at %s has not answered for %v: it is stopped or hangs", at, askTime)
 		}
 		return nil, Hello{}, err
 	}
@@ -161,7 +161,7 @@ func greeted(accepted net.Conn) (*Conn, Hello, error) {
 	k, body, err := c.receive()
 	switch {
 	case err != nil:
-		err = fmt.Errorf("the running target says nothing, and may have ended: %w", err)
+		err = fmt.Errorf("the running target does not answer, and may have ended: %w", err)
 	case k == kindRefused:
 		err = errors.New(string(body))
 	case k != kindHello:
@@ -170,7 +170,7 @@ func greeted(accepted net.Conn) (*Conn, Hello, error) {
 		err = json.Unmarshal(body, &h)
 	}
 	if err == nil && h.Format != Format {
-		err = fmt.Errorf("process %d of version %s has format %d of takeovers, and this program %d: stop it and start this one, and hosts connect again", h.PID, h.Version, h.Format, Format)
+		err = fmt.Errorf("process %d of version %s has takeover format %d, and this program format %d: stop it and start this one; hosts reconnect", h.PID, h.Version, h.Format, Format)
 	}
 	if err != nil {
 		return nil, h, errors.Join(err, c.Close())
@@ -189,9 +189,9 @@ func (c *Conn) Take() (*control.Moved, error) {
 	}
 	switch k, body, err := c.receive(); {
 	case err != nil:
-		return nil, fmt.Errorf("the running target gave nothing, and may have ended: %w", err)
+		return nil, fmt.Errorf("the running target sent nothing, and may have ended: %w", err)
 	case k == kindRefused:
-		return nil, fmt.Errorf("the running target goes on: %s", body)
+		return nil, fmt.Errorf("the running target continues: %s", body)
 	case k != kindState:
 		return nil, fmt.Errorf("a frame of kind %d", k)
 	default:

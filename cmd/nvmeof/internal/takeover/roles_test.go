@@ -70,7 +70,7 @@ func TestNoDescriptor(t *testing.T) {
 	if back := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); back != nil {
 		t.Fatal(back)
 	}
-	if want := fmt.Sprintf("process %d, which runs, cannot connect", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("the running process %d cannot connect", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

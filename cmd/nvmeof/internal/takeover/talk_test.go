@@ -55,7 +55,7 @@ func TestTalk(t *testing.T) {
 		"give, other":       {give, []frame{{kindHello, ""}}, "a frame of kind"},
 		"give, end":         {give, nil, "EOF"},
 		"take":              {take, []frame{stated(func(*state) {})}, ""},
-		"take, refused":     {take, []frame{{kindRefused, "a store hangs"}}, "the running target goes on: a store hangs"},
+		"take, refused":     {take, []frame{{kindRefused, "a store hangs"}}, "the running target continues: a store hangs"},
 		"take, other":       {take, []frame{{kindReady, ""}}, "a frame of kind"},
 		"take, end":         {take, nil, "EOF"},
 		"state, no JSON":    {take, []frame{{kindState, "?"}}, "its state"},
@@ -88,7 +88,7 @@ func TestGreeted(t *testing.T) {
 		want  string
 	}{
 		{frame{kindHello, `{"format": 3, "version": "v1", "pid": 7}`}, ""},
-		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has format 9 of takeovers, and this program 3"},
+		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has takeover format 9, and this program format 3"},
 		{frame{kindHello, "?"}, "invalid character"},
 		{frame{kindRefused, "it is being stopped"}, "it is being stopped"},
 		{frame{kindReady, ""}, "a frame of kind"},
@@ -141,7 +141,7 @@ func TestOfAnotherUser(t *testing.T) {
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("is of user %d, and can be taken over by that user alone", os.Geteuid())
+	want := fmt.Sprintf("is of user %d, and only that user can take it over", os.Geteuid())
 	if _, err := Answer(path); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -71,7 +71,7 @@ func check(peer *unix.Ucred, own int) error {
 	case peer.Uid != 0 && int(peer.Uid) != own:
 		return fmt.Errorf("process %d of user %d, and this one is of user %d", peer.Pid, peer.Uid, own)
 	case peer.Pid <= 0: // pid_namespaces(7); kill(2) takes 0 for this process's own group
-		return errors.New("a process of another container (PID namespace), whose end cannot be seen: stop the one and start the other")
+		return errors.New("a process of another container (PID namespace), whose end cannot be observed: stop it and start this one")
 	}
 	return nil
 }

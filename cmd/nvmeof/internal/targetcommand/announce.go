@@ -18,7 +18,7 @@ func (d *Daemon) announce(_ int, at netip.AddrPort) {
 	}
 	d.announced = append(d.announced, at)
 	if d.gateway != nil {
-		fmt.Fprintf(d.Out, "listening on %v: what the group serves hosts find by nvme discover -t rdma -a %v\n", at, at.Addr())
+		fmt.Fprintf(d.Out, "listening on %v: hosts find the group's subsystems by nvme discover -t rdma -a %v\n", at, at.Addr())
 		return
 	}
 	s := d.Document.Subsystems[0]

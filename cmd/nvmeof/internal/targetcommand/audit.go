@@ -114,7 +114,7 @@ func (a *audit) openFile() (*os.File, error) {
 func openAuditFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
 	if errors.Is(err, syscall.ENXIO) {
-		err = fmt.Errorf("%w: if it is a FIFO start what reads it first", err)
+		err = fmt.Errorf("%w: if it is a FIFO, start its reader first", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)

@@ -232,7 +232,7 @@ func TestAuditFIFO(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openAuditFile(path); err == nil || !strings.Contains(err.Error(), "start what reads it first") {
+	if _, err := openAuditFile(path); err == nil || !strings.Contains(err.Error(), "start its reader first") {
 		t.Error(err)
 	}
 }

@@ -62,12 +62,12 @@ func Command(enter Enter, version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "target (--config FILE | --listen ADDR --nqn NQN --export WHAT ... (--allow-host NQN ... | --allow-any-host))",
 		Short: "Export memory, files and block devices to NVMe hosts",
-		Long: `Exports memory, files and block devices as the namespaces of one subsystem, until interrupted.
-Needs no privileges and no RDMA hardware: with --transport softroce it is a
-RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
---allow-host names them. With --transport verbs it waits for an RDMA device that
-is not there, and serves again when one that was removed comes back. With --config it
-serves what a file describes. Either can be changed while it runs: see nvmeof ls, and
+		Long: `Export memory, files and block devices as the namespaces of one subsystem, until
+interrupted. It needs no privileges and no RDMA hardware: with --transport softroce
+it is a RoCEv2 endpoint on UDP port 4791 of the address. Hosts are refused unless
+--allow-host names them. With --transport verbs it waits for an RDMA device that is
+absent, and resumes when a device that was removed returns. With --config it serves
+what a file describes. A running target can be changed: see nvmeof ls, and
 nvmeof namespace add --help.`,
 		Example: `  nvmeof target --listen 192.0.2.1 --nqn nqn.2026-11.org.example:disk \
     --export /srv/disk.img --allow-host nqn.2014-08.org.nvmexpress:uuid:...`,
@@ -90,29 +90,29 @@ nvmeof namespace add --help.`,
 	}
 	cmd.AddCommand(targetCommands()...)
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "config", "", "serve what this file describes, YAML or JSON: see nvmeof target schema; not together with flags that describe the same")
-	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "with --config: path of the control socket, or "+noSocket+"; without --config the default is one beside that, named after the first address, which commands find")
-	flags.StringArrayVar(&f.Listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (port 4420); may be given several times; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, as they come")
+	flags.StringVar(&f.file, "config", "", "configuration file, YAML or JSON: see nvmeof target schema; not with flags that set the same")
+	flags.StringVar(&f.socket, "socket", administer.DefaultSocket(), "path of the control socket, or "+noSocket+"; without --config the default is a socket beside it, named after the first address, which commands find")
+	flags.StringArrayVar(&f.Listen, "listen", nil, "address to serve on, ADDR or ADDR:PORT (default port 4420); may be repeated; 0.0.0.0 or [::] is every address of that family, without loopback and link-local ones, also those that are added later")
 	flags.StringVar(&f.NQN, "nqn", "", "name of the subsystem")
-	flags.StringArrayVar(&f.Exports, "export", nil, "each is the next namespace: "+exportHelp)
+	flags.StringArrayVar(&f.Exports, "export", nil, "store of the next namespace: "+exportHelp)
 	flags.StringVar(&f.Transport, "transport", provider.Softroce, "RDMA transport: "+provider.Help)
-	flags.StringVar(&f.Transport, "provider", provider.Softroce, "the same as --transport: host commands have this name")
+	flags.StringVar(&f.Transport, "provider", provider.Softroce, "same as --transport, the name that host commands use")
 	flags.StringVar(&f.Polling, "polling", "auto", processors.PollingHelp)
-	flags.IntVar(&f.Shards, "shards", 0, "threads that serve I/O queues, for each address (default: half the processors)")
+	flags.IntVar(&f.Shards, "shards", 0, "number of threads that serve I/O queues, per address (default: half the processors)")
 	flags.Var((*fabricoptions.Duration)(&f.ackTimeout), "ack-timeout", provider.AckTimeoutHelp)
-	flags.Var((*sizeFlag)(&f.rcvbuf), "rcvbuf", "size of each receive socket's buffer with softroce (default: 8 MiB, as far as allowed)")
+	flags.Var((*sizeFlag)(&f.rcvbuf), "rcvbuf", "receive buffer of each socket, with softroce (default: 8 MiB, as far as allowed)")
 	flags.Var((*provider.CongestionFlag)(&f.congestion), "congestion", provider.CongestionHelp)
-	flags.IntVar(&f.shared, "shared-receives", 0, "receives, with 4 KiB each, that the I/O queues of a thread share (default: none; each queue has its own)")
+	flags.IntVar(&f.shared, "shared-receives", 0, "number of 4 KiB receive buffers that the I/O queues of a thread share (default: none; each queue has its own)")
 	flags.StringArrayVar(&f.allowHosts, "allow-host", nil, allowHostHelp)
 	flags.BoolVar(&f.AllowAnyHost, "allow-any-host", false, "allow every host")
 	flags.StringVar(&f.sandbox, "sandbox", sandboxAuto, sandboxHelp)
 	f.addPlaces(flags)
-	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended, a line of JSON: who, what, from, to; - is the log (default: none)")
-	flags.StringVar(&f.events, "events", "", "file in which what nvmeof events shows survives a restart (default: none)")
+	flags.StringVar(&f.audit, "audit", "", "file to which each change by the control socket is appended as a line of JSON: who, what, from, to; - is the log (default: none)")
+	flags.StringVar(&f.events, "events", "", "file that keeps the events of nvmeof events across restarts (default: none)")
 	flags.Var(&f.controllers, "controller-ids", controllersHelp)
 	flags.Var(&f.takes, "takeover", takeoverHelp)
 	flags.Lookup("takeover").NoOptDefVal = string(takeAlways)
-	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves, which goes on in the background and logs where this one did: to a file, say, since a pipe of it does not end before it does")
+	flags.BoolVar(&f.detach, "background", false, "with --takeover: return when the new process serves; it continues in the background and logs to this command's output, which should be a file, since a pipe stays open until it ends")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "auto, console or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -147,11 +147,11 @@ func (f *Flags) run(cmd *cobra.Command, d *Daemon, s *start) error {
 // readFile reads the document from --config.
 func (f *Flags) readFile(cmd *cobra.Command, d *Daemon) (err error) {
 	if f.file == "-" {
-		return failure.Usagef("--config - : it needs a file, which is saved to and read again after a restart")
+		return failure.Usagef("--config -: want a file, which is saved to, and read again after a restart")
 	}
 	for name := range flagsChanged(cmd) {
 		if !besides[name] {
-			return failure.Usagef("--config and --%s do not go together: write it into %s", name, f.file)
+			return failure.Usagef("--config excludes --%s: set it in %s", name, f.file)
 		}
 	}
 	// The process may be in another directory when the file is saved or read again.

@@ -46,7 +46,7 @@ func readWhole(ctx context.Context, name string, in io.Reader, errOut io.Writer)
 	}
 	if config.EndsInLine(text) {
 		cut = config.Problems{{File: name, At: config.Position{Line: 1 + bytes.Count(text, []byte("\n")), Column: len(text) - bytes.LastIndexByte(text, '\n')},
-			Text: "the file ends here, within a line, and may have been cut short", Fix: "end the last line if it is whole"}}
+			Text: "the file ends within this line, and may be truncated", Fix: "end the last line with a newline if it is complete"}}
 	}
 	return doc, cut, nil
 }

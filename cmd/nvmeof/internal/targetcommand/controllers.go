@@ -2,7 +2,7 @@ package targetcommand
 
 import "github.com/nvmeof-go/nvmeof/nvmeof/target"
 
-const controllersHelp = "FIRST..LAST: identifiers of the controllers of all subsystems, from 1 to 65519; of targets that serve the same subsystems each needs its own (default: all)"
+const controllersHelp = "FIRST..LAST: range of controller identifiers in all subsystems, within 1 to 65519; targets that serve the same subsystems need disjoint ranges (default: all)"
 
 // A controllerRange is the value of --controller-ids. It is not part of the document, which several targets may share.
 type controllerRange struct{ target.ControllerRange }

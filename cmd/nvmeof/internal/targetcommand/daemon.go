@@ -119,7 +119,7 @@ func (d *Daemon) Run(ctx context.Context, on Machine) error {
 		switch {
 		case out != nil:
 		case err != nil && in != nil && !in.done && ctx.Err() == nil:
-			d.Log.Error("the connections of hosts are lost: they connect again", zap.Error(err))
+			d.Log.Error("the connections of hosts are lost: hosts reconnect", zap.Error(err))
 			in = in.without(d.Log)
 			continue
 		default:
@@ -314,7 +314,7 @@ func (d *Daemon) takeSocket() (*control.Socket, error) {
 	}
 	socket, err := control.ListenBeside(os.Getenv, os.Getuid(), d.Document.Listeners[0].Address.String())
 	if err != nil {
-		fmt.Fprintf(d.ErrOut, "warning: this target cannot be controlled: %v; --socket PATH gives another place, --socket %s none\n", err, noSocket)
+		fmt.Fprintf(d.ErrOut, "warning: this target cannot be controlled: %v; give another path with --socket PATH, or --socket %s\n", err, noSocket)
 		return nil, nil
 	}
 	return socket, nil

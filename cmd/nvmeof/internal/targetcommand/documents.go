@@ -26,7 +26,7 @@ func targetCommands() []*cobra.Command {
 }
 
 func newCheck() *cobra.Command {
-	return &cobra.Command{Use: "check FILE", Short: "Find what is wrong with a configuration, without a target", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "check FILE", Short: "Check a configuration, without a target", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, err := ReadConfig(cmd.Context(), args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
@@ -67,7 +67,7 @@ func newCheck() *cobra.Command {
 			for _, s := range doc.Subsystems {
 				namespaces += len(s.Namespaces)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is right: %d listener(s), %d subsystem(s), %d namespace(s)\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d listener(s), %d subsystem(s), %d namespace(s)\n",
 				args[0], len(doc.Listeners), len(doc.Subsystems), namespaces)
 			return nil
 		}}
@@ -78,26 +78,26 @@ func checkShared(out io.Writer, name string, doc *config.Document) error {
 	of := doc.Clone()
 	of.Group.Store = "etcd://127.0.0.1:2379/check" // the check is the same for all groups
 	if _, err := of.Check(); err != nil {
-		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners, and so is for the gateways of a group: %w", name, err)}
+		return failure.Usage{Err: fmt.Errorf("%s, which has no listeners and so is checked for the gateways of a group: %w", name, err)}
 	}
 	namespaces := 0
 	for _, s := range doc.Subsystems {
 		namespaces += len(s.Namespaces)
 	}
-	fmt.Fprintf(out, "%s is right for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
+	fmt.Fprintf(out, "%s is valid for the gateways of a group: %d subsystem(s), %d namespace(s)\n", name, len(doc.Subsystems), namespaces)
 	return nil
 }
 
 func newApply() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "apply FILE", Short: "Make the running target what a configuration says: all of it, or nothing", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "apply FILE", Short: "Apply a configuration to the running target: all of it, or nothing", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			doc, cut, err := readWhole(cmd.Context(), args[0], cmd.InOrStdin(), io.Discard) // the target prints the same warnings
 			switch {
 			case err != nil:
 				return err
 			case cut != nil && !r.Forced():
-				return failure.Usagef("%v, or say --force; nothing was changed", cut)
+				return failure.Usagef("%v, or give --force; nothing was changed", cut)
 			}
 			return r.Edit(cmd, "PUT", "/v1/config", doc)
 		}}
@@ -139,7 +139,7 @@ func newDiff() *cobra.Command {
 
 func newSave() *cobra.Command {
 	var r administer.Remote
-	cmd := &cobra.Command{Use: "save [FILE]", Short: "Write the running target's configuration to a file, or to the one that it was started with: what differs there, nothing else", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "save [FILE]", Short: "Write the running target's configuration to a file, or to the one that it was started with: only what differs", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.Save(cmd, strings.Join(args, ""))
 		}}
@@ -161,9 +161,9 @@ func newExport() *cobra.Command {
 	var r administer.Remote
 	var format, from, output string
 	cmd := &cobra.Command{Use: "export", Short: "Print the running target's configuration", Args: cobra.NoArgs,
-		Long: `Prints the running target's configuration, or with --from that of a file, in the
-canonical form. With --format nvmetcli it is what nvmetcli restores on a kernel
-target; keys are then read from their files, and the output has them.`,
+		Long: `Print the running target's configuration, or with --from that of a file, in
+canonical form. With --format nvmetcli the output is a file that nvmetcli restores
+on a kernel target; it contains the keys, which are read from their files.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			doc := new(config.Document)
 			var err error
@@ -183,7 +183,7 @@ target; keys are then read from their files, and the output has them.`,
 		}}
 	cmd.Flags().StringVar(&format, "format", "yaml", "yaml, json or nvmetcli (/etc/nvmet/config.json)")
 	cmd.Flags().StringVar(&from, "from", "", "file to read instead of the running target")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new file has mode 0600 and the owner of its directory, an existing one keeps its own")
 	r.AddSocket(cmd)
 	return cmd
 }
@@ -205,7 +205,7 @@ func inFormat(doc *config.Document, format string, errOut io.Writer) ([]byte, er
 		}
 		return text, nil
 	}
-	return nil, failure.Usagef("--format %s: it is yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
+	return nil, failure.Usagef("--format %s: want yaml, json or nvmetcli%s", format, failure.DidYouMean(format, exportFormats))
 }
 
 // fixIdentities sets the UUIDs of namespaces that hosts know and that depend on more than the document.
@@ -250,31 +250,31 @@ func writeOut(cmd *cobra.Command, name string, text []byte, secret bool) error {
 
 // mayReplace rejects an existing file that is not a configuration, such as a disk that was named by mistake.
 func mayReplace(ctx context.Context, name string) error {
-	const fix = "is it the right file? Give another name, or remove it if nothing of it is needed; it stays as it is"
+	const fix = "is it the right file? Give another name, or remove it if it is not needed; it was not changed"
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil // writing it reports what is wrong
 	}
 	if info.Size() > config.MaxText {
-		return fmt.Errorf("%s is there and no configuration: %s", name, fix)
+		return fmt.Errorf("%s exists and is not a configuration: %s", name, fix)
 	}
 	old, err := namedfile.Read(ctx, name, config.MaxText)
 	if err == nil && !config.Resembles(old) {
-		err = fmt.Errorf("%s is there and no configuration: %s", name, fix)
+		err = fmt.Errorf("%s exists and is not a configuration: %s", name, fix)
 	}
 	return err
 }
 
 func newImport() *cobra.Command {
 	var format, output, keyDir string
-	cmd := &cobra.Command{Use: "import FILE", Short: "Turn nvmetcli's /etc/nvmet/config.json into a configuration", Args: cobra.ExactArgs(1),
-		Long: `Turns the file in which nvmetcli keeps the kernel's target into a configuration,
-and prints it. Keys are written to files of mode 0600 in --key-dir, which are not
-overwritten. It names the settings that this target does not have.`,
+	cmd := &cobra.Command{Use: "import FILE", Short: "Convert nvmetcli's /etc/nvmet/config.json to a configuration", Args: cobra.ExactArgs(1),
+		Long: `Convert the configuration file of nvmetcli, for the kernel's target, and print the
+result. Keys are written to files of mode 0600 in --key-dir; existing files are not
+overwritten. Settings that this target does not have are reported.`,
 		Example: "  nvmeof target import --output /etc/nvmeof/target.yaml /etc/nvmet/config.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "nvmetcli" {
-				return failure.Usagef("--format %s: it is nvmetcli%s", format, failure.DidYouMean(format, []string{"nvmetcli"}))
+				return failure.Usagef("--format %s: want nvmetcli%s", format, failure.DidYouMean(format, []string{"nvmetcli"}))
 			}
 			text, err := readFileOr(cmd.Context(), args[0], cmd.InOrStdin())
 			if err != nil {
@@ -297,8 +297,8 @@ overwritten. It names the settings that this target does not have.`,
 			return writeOut(cmd, output, in.Document.YAML(), false)
 		}}
 	cmd.Flags().StringVar(&format, "format", "nvmetcli", "format of the file: nvmetcli")
-	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new one has mode 0600 and the owner of its folder, one that is there keeps its own")
-	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "folder for files with keys")
+	cmd.Flags().StringVar(&output, "output", "", "file to write instead of standard output; a new file has mode 0600 and the owner of its directory, an existing one keeps its own")
+	cmd.Flags().StringVar(&keyDir, "key-dir", "/etc/nvmeof/keys", "directory for the files with keys")
 	return cmd
 }
 
@@ -316,7 +316,7 @@ func writeKeys(ctx context.Context, keys []config.ImportedKey, dir string) error
 		switch {
 		case err == nil && same:
 		case err == nil:
-			return fmt.Errorf("%s has another key already: move it away, or give another --key-dir", k.Path)
+			return fmt.Errorf("%s already has another key: move it away, or give another --key-dir", k.Path)
 		case errors.Is(err, os.ErrNotExist):
 			if err := namedfile.Replace(k.Path, text, namedfile.Options{Secret: true}); err != nil {
 				return err

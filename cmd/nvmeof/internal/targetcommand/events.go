@@ -28,14 +28,14 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		case errors.Is(err, events.ErrInUse):
 			return nil, err
 		case err != nil: // hosts are served even without a log of events
-			d.unkept = []control.Trouble{{Export: path, Why: "events are kept in memory alone, and end with the target: " + err.Error()}}
-			d.Log.Error("events are not written, and are lost with the end of the target; the file stays as it is", zap.String("file", path), zap.Error(err),
-				zap.String("remedy", "mend that, or name another file, and start the target again"))
+			d.unkept = []control.Trouble{{Export: path, Why: "events are kept only in memory, and are lost when the target ends: " + err.Error()}}
+			d.Log.Error("events are not written to the file, which is not changed, and are lost when the target ends", zap.String("file", path), zap.Error(err),
+				zap.String("remedy", "fix that, or name another file, and restart the target"))
 		default:
 			log = kept
 		}
 		if n := log.Stats().Damaged; n > 0 {
-			d.Log.Warn("events: some are damaged, and left out", zap.Int("events", n), zap.String("file", path))
+			d.Log.Warn("events: damaged ones are left out", zap.Int("events", n), zap.String("file", path))
 		}
 	}
 	what := fmt.Sprintf("nvmeof %s starts, process %d", d.version, os.Getpid())
@@ -65,7 +65,7 @@ func (d *Daemon) eventsFailed(err error) {
 		d.Log.Info("events are written again", path)
 		return
 	}
-	d.Log.Error("events are not written, and are lost with the end of the target", path, zap.Error(err),
+	d.Log.Error("events are not written to the file, and are lost when the target ends", path, zap.Error(err),
 		zap.String("remedy", "see what is wrong with its file system"))
 }
 

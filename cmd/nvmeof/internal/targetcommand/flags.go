@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	exportHelp    = `mem:SIZE, rbd:POOL/IMAGE (an image of Ceph), a file's PATH or a block device, then options after commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file or image), conf=FILE and id=CLIENT (of Ceph), ro, buffered, thin, force (what is in use), resv=FILE (keeps reservations), and what else a namespace has in a configuration (uuid=UUID, ana-group=2; see nvmeof target schema)`
-	allowHostHelp = `NQN of a host that may connect, then options after commas: dhchap-key-file=PATH (the host must know that key), dhchap-ctrl-key-file=PATH (the target's own), dhchap-hash=NAME, dhchap-dhgroup=NAME; keys are read again on SIGHUP`
+	exportHelp    = `mem:SIZE, rbd:POOL/IMAGE (a Ceph image), or the PATH of a file or block device, then options, separated by commas: bs=512 or bs=4096 (block size; default 512, or the device's own), size=SIZE (create or extend the file or image), conf=FILE and id=CLIENT (for Ceph), ro, buffered, thin, force (even if in use), resv=FILE (keep reservations), and the other fields of a namespace in a configuration (uuid=UUID, ana-group=2; see nvmeof target schema)`
+	allowHostHelp = `NQN of a host that may connect, then options, separated by commas: dhchap-key-file=PATH (key by which the host authenticates), dhchap-ctrl-key-file=PATH (key by which the target does), dhchap-hash=NAME, dhchap-dhgroup=NAME; SIGHUP rereads the keys`
 )
 
 // A sizeFlag is a flag whose value is a size; 0 is the default.
@@ -47,7 +47,7 @@ func (f *Flags) Document() (*config.Document, error) {
 	case len(f.Listen) == 0:
 		return nil, failure.Usagef("--listen is missing: the address to serve on, as in --listen 192.0.2.1; or give --config FILE")
 	case f.gateway != "" && f.group == "":
-		return nil, failure.Usagef("--gateway is the name in a group: give --group, too")
+		return nil, failure.Usagef("--gateway is the name in a group: give --group too")
 	case f.group != "": // the group defines what it serves
 	case f.NQN == "":
 		return nil, failure.Usagef("--nqn is missing: the name of the subsystem, as in --nqn nqn.2026-11.org.example:disk")
@@ -132,7 +132,7 @@ func (f *Flags) audited() (a config.Audit) {
 // asked for that, and another message says so.
 func (f *Flags) warnings(doc *config.Document) (lines []string) {
 	if f.AllowAnyHost {
-		lines = append(lines, "--allow-any-host: every host that reaches this address may read and write what is exported")
+		lines = append(lines, "--allow-any-host: every host that reaches this address can read and write the namespaces")
 	}
 	for _, d := range doc.DoubtNames(nil) {
 		flag := "--allow-host"
@@ -163,7 +163,7 @@ func (f *Flags) listeners() (all []*config.Listener, err error) {
 		case provider.LacksZone(addr.Addr()):
 			return nil, failure.Usagef("--listen %v is link-local: name its interface, as in %v%%eth0", addr.Addr(), addr.Addr())
 		case slices.ContainsFunc(all, func(l *config.Listener) bool { return l.Address.AddrPort == addr }):
-			return nil, failure.Usagef("--listen %v is there twice", addr)
+			return nil, failure.Usagef("--listen %v is given twice", addr)
 		}
 		all = append(all, &config.Listener{ID: i + 1, Address: config.Address{AddrPort: addr}})
 	}
@@ -284,7 +284,7 @@ func ParseAllowHost(s string) (*config.Host, error) {
 		}
 	}
 	if h.KeyFile == "" {
-		return nil, fmt.Errorf("%s: dhchap-key-file is missing, without which nothing is authenticated", n)
+		return nil, fmt.Errorf("%s: dhchap-key-file is missing, which authentication needs", n)
 	}
 	for _, k := range []config.KeyFile{h.KeyFile, h.ControllerKeyFile} {
 		if k == "" {
@@ -317,7 +317,7 @@ func allowHostOption(h *config.Host, s string) (err error) {
 		return fmt.Errorf("unknown option %q; there are %s%s", key, failure.List(slices.Clone(allowHostOptions)), failure.DidYouMean(key, allowHostOptions))
 	}
 	if value == "" {
-		return fmt.Errorf("%s is empty: the path of a file with a key, as nvmeof gen-dhchap-key prints it", key)
+		return fmt.Errorf("%s is empty: want the path of a file with a key, as printed by nvmeof gen-dhchap-key", key)
 	}
 	path, err := absolute(value)
 	*file = config.KeyFile(path)

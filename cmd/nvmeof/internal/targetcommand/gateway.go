@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	groupHelp   = "serve what the gateways of this group serve, whose state is there: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster; in place of --nqn and --export, since nvmeof target apply gives the subsystems to all of them"
-	gatewayHelp = "with --group: name of this gateway (default: that of the machine)"
+	groupHelp   = "join the group of gateways with this store: etcd://ADDRESS,ADDRESS.../NAME, or rados://POOL/NAME in a Ceph cluster; replaces --nqn and --export, since nvmeof target apply sets the subsystems of all gateways"
+	gatewayHelp = "with --group: name of this gateway (default: the machine's host name)"
 )
 
 // addPlaces adds the flags that name the target's other addresses and files.
@@ -33,7 +33,7 @@ func (f *Flags) addPlaces(flags *pflag.FlagSet) {
 // grouped returns the document of flags with --group.
 func (f *Flags) grouped(doc *config.Document) error {
 	if f.NQN != "" || len(f.Exports) > 0 || len(f.allowHosts) > 0 || f.AllowAnyHost {
-		return failure.Usagef("--group and --nqn, --export, --allow-host, --allow-any-host do not go together: subsystems are the group's, and nvmeof target apply FILE gives them to it")
+		return failure.Usagef("--group excludes --nqn, --export, --allow-host and --allow-any-host: the subsystems are those of the group, which nvmeof target apply FILE sets")
 	}
 	doc.Group = config.Gateways{Store: f.group, Gateway: f.gateway}
 	_, _, err := config.Parse("", doc.JSON())
@@ -58,7 +58,7 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 	case sharedElsewhere(d.File, doc) != nil:
 		return sharedElsewhere(d.File, doc)
 	case d.controllers.First != 0:
-		return failure.Usagef("--controller-ids: the group gives each gateway a range of its own")
+		return failure.Usagef("--controller-ids: not with --group, which assigns each gateway its own range")
 	}
 	record := func(s events.Severity, format string, args ...any) {
 		happened.Record(events.Event{Kind: events.ANA, Severity: s, Text: fmt.Sprintf("group: "+format, args...)})
@@ -84,7 +84,7 @@ func sharedElsewhere(file string, doc *config.Document) error {
 	if !doc.Grouped() || len(doc.Subsystems)+len(doc.Referrals) == 0 {
 		return nil
 	}
-	return failure.Usagef("%s: subsystems and referrals are the group's: take them out, and give them to the group with nvmeof target apply FILE", file)
+	return failure.Usagef("%s: subsystems and referrals are those of the group: remove them, and set them with nvmeof target apply FILE", file)
 }
 
 // part closes the group's store. It is called after runGateway has ended.
@@ -107,7 +107,7 @@ func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 	go func() { // ends with ctx, when everything that the gateway serves was given back
 		defer close(ended)
 		if err := d.gateway.Run(ctx, m); err != nil {
-			d.Log.Error("the target is no gateway, and serves nothing", zap.Error(err))
+			d.Log.Error("the target did not become a gateway, and serves nothing", zap.Error(err))
 		}
 	}()
 	return func() {
@@ -117,4 +117,4 @@ func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 }
 
 // errGrouped is the reason why a gateway has no sandbox.
-var errGrouped = errors.New("the target is a gateway: what the group exports later is not known, and its store is reached over the network")
+var errGrouped = errors.New("the target is a gateway: later exports of the group are not known, and its store is reached over the network")

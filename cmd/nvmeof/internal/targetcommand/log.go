@@ -26,7 +26,7 @@ func NewLog(format, level string, out io.Writer, onTerminal bool) (*zap.Logger, 
 	case format == "json" || format == "auto":
 		enc = zapcore.NewJSONEncoder(cfg)
 	default:
-		return nil, failure.Usagef("--log-format %s: it is auto, console or json", format)
+		return nil, failure.Usagef("--log-format %s: want auto, console or json", format)
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(escaping{out})), lvl)), nil
 }

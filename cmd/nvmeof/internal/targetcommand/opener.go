@@ -103,7 +103,7 @@ func (o *opener) serves(a netip.Addr, own config.Transport) bool {
 func (o *opener) open(a netip.Addr, own config.Transport) (rdmatransport.Device, error) {
 	name := o.choose(a, own)
 	if name == provider.Verbs && o.confined() {
-		return nil, fmt.Errorf("the target's files are confined (sandbox), and %w: start it again with this listener, or give the listener transport softroce", errRDMA)
+		return nil, fmt.Errorf("the target's files are confined (sandbox), and %w: restart it with this listener, or give the listener transport softroce", errRDMA)
 	}
 	cfg := o.provider
 	cfg.Moved = o.takeMoved(a.String())

@@ -34,9 +34,9 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 		if err == nil {
 			return
 		}
-		fix := "a target does not start until it is right"
+		fix := "a target does not start until it is valid"
 		if errors.Is(err, unix.EADDRINUSE) {
-			fix = "a target does not start until it is right, unless the one that has it is this one, which runs"
+			fix = "a target does not start until it is valid, unless it is used by this target, which runs"
 		}
 		found = append(found, config.Problem{Text: err.Error(), Fix: fix})
 	}
@@ -62,7 +62,7 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 }
 
 // nobodyIsLetIn is the consequence of console files that cannot be used.
-const nobodyIsLetIn = "nobody is let in there until it is right"
+const nobodyIsLetIn = "nobody can log in until it is valid"
 
 // takePorts opens the listeners before anything else is started. Bad files of the console prevent the start only with
 // flags, or when the target of another process is taken over, which then continues: in these cases the user sees the
@@ -104,7 +104,7 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 		return func() {}
 	}
 	if err := at.Unusable(); err != nil {
-		d.Log.Error("files of the console cannot be used: "+nobodyIsLetIn, zap.Error(err))
+		d.Log.Error("cannot use the files of the console: "+nobodyIsLetIn, zap.Error(err))
 		happened.Record(events.Event{Kind: events.Start, Severity: events.Error, Text: err.Error() + ": " + nobodyIsLetIn})
 	}
 	fmt.Fprintf(d.Out, "console at %s\n", at.URL())
@@ -114,7 +114,7 @@ func (d *Daemon) serveConsole(at *console.Socket, m *control.Manager, happened *
 // addPorts adds the flags of addresses that do not serve hosts.
 func (f *Flags) addPorts(flags *pflag.FlagSet) {
 	f.metrics.AddTo(flags)
-	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: each connected host is a series of its own")
+	flags.BoolVar(&f.metricsHosts, "metrics-hosts", false, "with --metrics: export a series for each connected host")
 	f.console.addTo(flags)
 }
 
@@ -125,9 +125,9 @@ type consoleFlags struct {
 }
 
 func (c *consoleFlags) addTo(flags *pflag.FlagSet) {
-	flags.Var((*scrape.Address)(&c.listen), "console", "address and port, as 127.0.0.1:9430, of the API and of pages for browsers, for those who have a token (default: none)")
-	flags.StringVar(&c.tokens, "console-tokens", "", "with --console: file of tokens, which nvmeof token create makes")
-	flags.StringVar(&c.certificate, "console-certificate", "", "with --console: certificate, in PEM; required where the address is no loopback one")
+	flags.Var((*scrape.Address)(&c.listen), "console", "address and port of the API and the web console, as 127.0.0.1:9430, for users with a token (default: none)")
+	flags.StringVar(&c.tokens, "console-tokens", "", "with --console: file of tokens, which nvmeof token create writes")
+	flags.StringVar(&c.certificate, "console-certificate", "", "with --console: certificate, in PEM; required unless the address is a loopback address")
 	flags.StringVar(&c.key, "console-key", "", "with --console: private key of the certificate, in PEM")
 }
 

@@ -25,7 +25,7 @@ const (
 	sandboxOn   = "on"
 	sandboxOff  = "off"
 
-	sandboxHelp = "auto, on or off: on takes from the target, before it serves, the system calls that it does not need, and all files outside of the folders of what it exports and of sandbox.paths in the configuration, and fails where the kernel cannot; auto does what the kernel can, and the files only where sandbox.paths names some or --socket is " + noSocket
+	sandboxHelp = "auto, on or off: on denies the target, before it serves, the system calls that it does not need, and all files outside the directories of its exports and of sandbox.paths in the configuration, and fails if the kernel cannot; auto denies what the kernel can, and files only if sandbox.paths is set or --socket is " + noSocket
 )
 
 func parseSandbox(s string) (string, error) {
@@ -33,7 +33,7 @@ func parseSandbox(s string) (string, error) {
 	case sandboxAuto, sandboxOn, sandboxOff:
 		return s, nil
 	}
-	return "", failure.Usagef("--sandbox %s: it is auto, on or off", s)
+	return "", failure.Usagef("--sandbox %s: want auto, on or off", s)
 }
 
 // Enter is the type of [sandbox.Enter].
@@ -94,10 +94,10 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 // errRDMA is the reason why files are not confined if a listener uses verbs. Landlock gives each thread its own
 // credentials, and the drivers of RDMA devices accept commands only from the credentials with which the device was
 // opened (ib_safe_file_access in Linux).
-var errRDMA = errors.New("with Landlock the kernel refuses the commands of RDMA devices (transport verbs)")
+var errRDMA = errors.New("Landlock denies the commands of RDMA devices (transport verbs)")
 
 // errImages is the reason why a target that exports images of Ceph has no sandbox.
-var errImages = errors.New("a cluster of Ceph is reached over TCP, by a library whose system calls are not known")
+var errImages = errors.New("a Ceph cluster is reached over TCP, by a library whose system calls are not known")
 
 // unconfinable returns the reason why the target cannot have a sandbox; nil: it can.
 func (d *Daemon) unconfinable() error {
@@ -131,7 +131,7 @@ func (d *Daemon) mayUseRDMA() bool {
 func (d *Daemon) confined() bool { return d.within.Sandbox != nil && d.within.Files == nil }
 
 func sandboxFailure(what string, err error) error {
-	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto does what is possible here")
+	return errors.New("--sandbox on: " + what + ": " + err.Error() + "; --sandbox auto denies what is possible here")
 }
 
 // permit returns an error if the process cannot access a path any more.
@@ -140,7 +140,7 @@ func (d *Daemon) permit(path string, written bool) error {
 		return nil
 	}
 	if strings.HasPrefix(path, config.RBDPrefix) {
-		return fmt.Errorf("%s: %w, which the sandbox of this target does not allow: start it with --sandbox off, or with an image in its configuration", path, errImages)
+		return fmt.Errorf("%s: %w, which this target's sandbox does not allow: start it with --sandbox off, or with an image in its configuration", path, errImages)
 	}
 	return d.within.Permit(path, written)
 }

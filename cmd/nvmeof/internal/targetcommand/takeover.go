@@ -33,8 +33,8 @@ const (
 	takeAlways  takeoverMode = "always"
 	takeUpgrade takeoverMode = "upgrade"
 
-	takeoverHelp = "go on with the hosts of the target that runs with the same flags or file, which ends: they see a pause, and nothing else. " +
-		"With =upgrade only where that is another version, or its file was replaced. What its control socket has changed is kept. With verbs it is not possible"
+	takeoverHelp = "replace the running target with the same flags or file, and keep its hosts: they see only a pause. " +
+		"=upgrade: only if that is another version, or its program file was replaced. Changes made by the control socket are kept. Not possible with verbs"
 )
 
 // Set implements pflag.Value.
@@ -44,7 +44,7 @@ func (m *takeoverMode) Set(s string) error {
 		*m = v
 		return nil
 	}
-	return failure.Usagef("--takeover=%s: it is %s or %s", s, takeAlways, takeUpgrade)
+	return failure.Usagef("--takeover=%s: want %s or %s", s, takeAlways, takeUpgrade)
 }
 
 func (m *takeoverMode) String() string { return string(*m) }
@@ -88,11 +88,11 @@ func (x *handedOver) close() (err error) {
 // without returns the target without its connections, or nil, when no process can continue them.
 func (x *handedOver) without(log *zap.Logger) *handedOver {
 	if err := x.moved.Close(); err != nil {
-		log.Warn("closing what nobody goes on with", zap.Error(err))
+		log.Warn("closing what is not taken over", zap.Error(err))
 	}
 	if x.spare == nil {
 		if n := len(x.moved.Offsets); n > 0 {
-			log.Error("what hosts have written to memory is lost, and they find zeroes", zap.Int("namespaces", n))
+			log.Error("data that hosts have written to memory namespaces is lost: they read zeroes", zap.Int("namespaces", n))
 		}
 		return nil
 	}
@@ -141,7 +141,7 @@ func (d *Daemon) sayIgnored(in *handedOver) {
 	}
 	own, _, err := config.Parse("", in.own.JSON()) // in the same form as the other document
 	if err != nil {
-		d.Log.Warn("what was given is not compared with what the target is", zap.Error(err))
+		d.Log.Warn("the given configuration is not compared with that of the target", zap.Error(err))
 		return
 	}
 	var ignored []string
@@ -155,10 +155,10 @@ func (d *Daemon) sayIgnored(in *handedOver) {
 	switch {
 	case len(ignored) == 0:
 	case d.Flags != nil:
-		d.Log.Warn("flags that differ from those of the target that was taken over do not count", zap.Strings("ignored", ignored),
-			zap.String("remedy", "stop this target and start it with them, or change what runs: nvmeof namespace add and the like"))
+		d.Log.Warn("flags that differ from those of the target that was taken over are ignored", zap.Strings("ignored", ignored),
+			zap.String("remedy", "restart this target with them, or change the running target: nvmeof namespace add and so on"))
 	default:
-		d.Log.Warn("the file says what the target that was taken over had not read, and it does not count yet", zap.Strings("ignored", ignored),
+		d.Log.Warn("the file has changes that the target that was taken over had not read, and they are not applied yet", zap.Strings("ignored", ignored),
 			zap.String("remedy", "nvmeof target apply "+shell.Quote(d.File)))
 	}
 }
@@ -167,7 +167,7 @@ func (d *Daemon) sayIgnored(in *handedOver) {
 func (d *Daemon) runningSocket() (string, error) {
 	switch {
 	case d.Socket == noSocket:
-		return "", failure.Usagef("--socket %s: without a control socket nobody reaches the running target", noSocket)
+		return "", failure.Usagef("--socket %s: the running target is only reached by a control socket", noSocket)
 	case d.Socket != "":
 		return d.Socket, nil
 	case d.Flags == nil:
@@ -194,10 +194,10 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 	}
 	if x.conn != nil {
 		if ctx.Err() != nil {
-			return errors.New("this process was told to end")
+			return errors.New("this process was requested to end")
 		}
 		if err := x.conn.Serve(); err != nil && !x.orphaned() {
-			return fmt.Errorf("the process that was taken over goes on: %w", err)
+			return fmt.Errorf("the old process goes on serving: %w", err)
 		}
 	}
 	x.done = true
@@ -227,7 +227,7 @@ func (x *handedOver) abandon(err error) error {
 	if x.conn.Refuse(err) != nil && x.orphaned() { // otherwise it waits until this process has ended
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "nvmeof: --takeover: %v; the running target goes on\n", err)
+	fmt.Fprintf(os.Stderr, "nvmeof: --takeover: %v; the running target continues\n", err)
 	os.Exit(1)
 	return err
 }
@@ -235,10 +235,10 @@ func (x *handedOver) abandon(err error) error {
 // beAsked is called when a process asks to take this one over.
 func (d *Daemon) beAsked(socket string) error {
 	if d.gateway != nil {
-		return errors.New("it is a gateway of a group: nvmeof gateway drain has the others serve while it is replaced")
+		return errors.New("it is a gateway of a group: use nvmeof gateway drain, so that others serve while it is replaced")
 	}
 	if !d.given.CompareAndSwap(false, true) {
-		return errors.New("it is being taken over already, starts or ends: try again")
+		return errors.New("it is already being taken over, is starting or is stopping: try again")
 	}
 	c, err := takeover.Answer(socket)
 	if err != nil {
@@ -296,7 +296,7 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 	}
 	log := d.Log.With(zap.Int("process", out.conn.PID()))
 	if out.moved.Target == nil {
-		log.Error("takeover failed: the connections of hosts are lost, and they connect again", zap.Error(out.why))
+		log.Error("takeover failed: the connections of hosts are lost, and hosts reconnect", zap.Error(out.why))
 		_ = errors.Join(out.conn.Refuse(out.why), out.conn.Close()) // it may be gone
 		return &handedOver{moved: out.moved}
 	}
@@ -307,7 +307,7 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 		_ = errors.Join(out.moved.Close(), out.conn.Close()) // the process ends
 		return nil
 	}
-	log.Error("the other process has not taken over: this one goes on", zap.Error(err))
+	log.Error("the other process did not take over: this one goes on serving", zap.Error(err))
 	if err := errors.Join(out.conn.Close(), out.conn.AwaitEnd(endTime)); err != nil {
 		log.Warn("the other process", zap.Error(err))
 	}
@@ -318,7 +318,7 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 func (d *Daemon) hand(x *control.Moved, from *takeover.Conn) *handedOver {
 	spare, err := x.WithoutHosts()
 	if err != nil {
-		d.Log.Warn("memory is lost if this process cannot go on with the hosts", zap.Error(err))
+		d.Log.Warn("the data of memory namespaces is lost if this process cannot continue with the hosts", zap.Error(err))
 	}
 	return &handedOver{moved: x, conn: from, spare: spare}
 }
@@ -395,7 +395,7 @@ const readyEnv = "NVMEOF_READY_FD"
 // background starts the same command in the background, and returns when it serves.
 func (f *Flags) background(cmd *cobra.Command) error {
 	if f.takes == takeNothing {
-		return failure.Usagef("--background goes together with --takeover")
+		return failure.Usagef("--background needs --takeover")
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -17,28 +17,28 @@ import (
 
 // Command returns the command nvmeof token.
 func Command() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make and revoke the tokens by which a target is used over TCP",
-		Long: `Changes the file of tokens that console.tokens of a target names (--console-tokens).
-A running target follows it. The file has a hash of each token, and not the token itself.`}
+	cmd := &cobra.Command{Use: "token", Short: "Create and revoke tokens for a target's API over TCP",
+		Long: `Change the file of tokens that console.tokens of a target names (--console-tokens).
+A running target rereads it. The file contains a hash of each token, not the token.`}
 	cmd.AddCommand(newCreate(), newList(), newRevoke())
 	return cmd
 }
 
 // addFile adds the flag --file, which all commands require.
 func addFile(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "file", "", "file of the tokens (required)")
+	cmd.Flags().StringVar(file, "file", "", "file of tokens (required)")
 }
 
 func needFile(file string) error {
 	if file == "" {
-		return failure.Usagef("--file is missing: the file of the tokens, as in --file /etc/nvmeof/tokens")
+		return failure.Usagef("--file is missing: the file of tokens, as in --file /etc/nvmeof/tokens")
 	}
 	return nil
 }
 
 func newCreate() *cobra.Command {
 	var file, role string
-	cmd := &cobra.Command{Use: "create NAME", Short: "Make a token, and print it: it is shown this once", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "create NAME", Short: "Create a token and print it: it is not shown again", Args: cobra.ExactArgs(1),
 		Example: "  nvmeof token create alice --role operate --file /etc/nvmeof/tokens",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := Entry{Name: args[0]}
@@ -55,7 +55,7 @@ func newCreate() *cobra.Command {
 				case slices.ContainsFunc(l, func(o Entry) bool { return o.Name == e.Name }):
 					return nil, fmt.Errorf("token %s exists already; revoke it first, or choose another name", e.Name)
 				case len(l) == maxEntries:
-					return nil, fmt.Errorf("%s has %d tokens, and cannot have more", file, maxEntries)
+					return nil, fmt.Errorf("%s has %d tokens, which is the maximum", file, maxEntries)
 				}
 				return append(l, e), nil
 			})
@@ -70,7 +70,7 @@ func newCreate() *cobra.Command {
 			return err
 		}}
 	addFile(cmd, &file)
-	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "what it is good for: read, operate (change namespaces and hosts too) or admin (everything)")
+	cmd.Flags().StringVar(&role, "role", string(control.RoleRead), "read, operate (may also change namespaces and hosts) or admin (may do everything)")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"read", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -91,7 +91,7 @@ func newList() *cobra.Command {
 			case "json":
 				return listJSON(cmd, l)
 			default:
-				return failure.Usagef("--output-format %s: it is table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
+				return failure.Usagef("--output-format %s: want table or json%s", format, failure.DidYouMean(format, []string{"table", "json"}))
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tROLE")
@@ -123,7 +123,7 @@ func listJSON(cmd *cobra.Command, l List) error {
 
 func newRevoke() *cobra.Command {
 	var file string
-	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: within a second a running target takes it no more", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "revoke NAME", Short: "Remove a token: a running target refuses it within a second", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := change(cmd.Context(), file, false, func(l List) (List, error) {
 				i := slices.IndexFunc(l, func(e Entry) bool { return e.Name == args[0] })

@@ -75,9 +75,9 @@ func Parse(text []byte) (List, error) {
 		e, err := parseEntry(line)
 		switch {
 		case err == nil && names[e.Name]:
-			err = fmt.Errorf("%s is there already", e.Name)
+			err = fmt.Errorf("%s exists already", e.Name)
 		case len(l) == maxEntries:
-			err = fmt.Errorf("these are more than %d tokens", maxEntries)
+			err = fmt.Errorf("more than %d tokens", maxEntries)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n+1, err)
@@ -101,7 +101,7 @@ func parseEntry(line string) (e Entry, err error) {
 		return e, err
 	}
 	if n, err := hex.Decode(e.Hash[:], []byte(words[2][:min(len(words[2]), hex.EncodedLen(len(e.Hash)))])); err != nil || n != len(e.Hash) || len(words[2]) != hex.EncodedLen(n) {
-		return e, errors.New("the hash is not a SHA-256 in hexadecimal: if it is the token itself remove it, and create another")
+		return e, errors.New("the hash is not a SHA-256 in hexadecimal: if it is the token itself, remove it and create another")
 	}
 	return e, nil
 }
@@ -110,7 +110,7 @@ func parseEntry(line string) (e Entry, err error) {
 func checkName(name string) error {
 	for _, c := range name {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._@-", c)) {
-			return errors.New("a name has letters, digits and . _ @ - alone")
+			return errors.New("a name may have only letters, digits and . _ @ -")
 		}
 	}
 	if name == "" || len(name) > maxName {
@@ -131,7 +131,7 @@ func (l List) text() []byte {
 func Read(ctx context.Context, path string) (List, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("tokens: others may use %s (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
+		return nil, fmt.Errorf("tokens: other users can access %s (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
 	}
 	text, err := namedfile.Read(ctx, path, maxFile)
 	if err != nil {

@@ -59,7 +59,7 @@ func locked(f *os.File) (same bool, err error) {
 // missing adds the remedy to the error of a file that does not exist.
 func missing(file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("tokens: %w: make it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))
+		return fmt.Errorf("tokens: %w: create it with nvmeof token create NAME --role ROLE --file %s", err, shell.Quote(file))
 	}
 	return fmt.Errorf("tokens: %w", err)
 }

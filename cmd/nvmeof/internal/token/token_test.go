@@ -158,7 +158,7 @@ func TestParse(t *testing.T) {
 		"a read " + hash + "ab":                    "SHA-256",
 		"a write " + hash:                          "read, operate or admin",
 		"<b> read " + hash:                         "letters",
-		"a read " + hash + "\na admin " + hash:     "line 2: a is there already",
+		"a read " + hash + "\na admin " + hash:     "line 2: a exists already",
 		strings.Repeat("x", 100) + " read " + hash: "64",
 	} {
 		if l, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -19,18 +19,18 @@ import (
 // least is the minimum interval at which a target reads its counters.
 const least = time.Second
 
-const help = `What a running target does, as it does it: its namespaces, hosts, controllers, shards and the
-RDMA transport. Where the output is no terminal, and with --once, two readings are taken and what
-happened between them is printed.
+const help = `Show the activity of a running target: its namespaces, hosts, controllers, shards and
+RDMA transport. With --once, or if the output is not a terminal, it takes two readings
+and prints what happened between them.
 
-Rates are for a second, READ and WRITE in MB (10^6 bytes). P50 and P99 are of commands, from the
-arrival of the capsule until the response was sent; ST-P50 and ST-P99 of the part in which the
-store had them, which commands have that it answers out of memory at once do not. How long data was on its way over the
-fabric is counted for each shard: IN are RDMA READs of what hosts write, OU RDMA WRITEs of what
-they read until they were acknowledged; TU are turns of the shard's loop. Hosts and
-controllers have rates, and no times.
+Rates are per second, READ and WRITE in MB (10^6 bytes). P50 and P99 are latencies of
+commands, from the arrival of the capsule to the sending of the response; ST-P50 and
+ST-P99 are the part spent in the store, which excludes commands that are completed
+from memory at once. Data transfer times are per shard: IN are RDMA READs of what
+hosts write, OU are RDMA WRITEs of what they read, until acknowledged; TU are turns
+of the shard's loop. Hosts and controllers have rates but no latencies.
 
-The counters are those of the target. Processes of connect and attach have none.`
+Only targets have these counters, not processes of connect and attach.`
 
 // A command holds the flags of top.
 type command struct {
@@ -47,13 +47,13 @@ func Command() *cobra.Command { return newCommand(least) }
 
 func newCommand(interval time.Duration) *cobra.Command {
 	c := &command{interval: interval}
-	cmd := &cobra.Command{Use: "top", Short: "Show what a running target does: rates, times, hosts and threads", Long: help, Args: cobra.NoArgs, RunE: c.run}
+	cmd := &cobra.Command{Use: "top", Short: "Show the activity of a running target: rates, latencies, hosts and threads", Long: help, Args: cobra.NoArgs, RunE: c.run}
 	f := cmd.Flags()
-	f.BoolVar(&c.once, "once", false, "print what happened between two readings, and end")
+	f.BoolVar(&c.once, "once", false, "print what happened between two readings and end")
 	f.DurationVar(&c.interval, "interval", c.interval, "time between two readings")
 	f.StringVarP(&c.format, "output-format", "o", "normal", "normal or json, which implies --once")
-	f.StringVar(&c.view, "view", "", "namespaces, hosts, controllers, shards or transport; default: namespaces, and with --once all")
-	f.StringVar(&c.filter, "filter", "", "only rows with these words in a name or an address; in JSON all are there")
+	f.StringVar(&c.view, "view", "", "namespaces, hosts, controllers, shards or transport (default: namespaces; with --once all)")
+	f.StringVar(&c.filter, "filter", "", "show only rows with these words in a name or an address; not for JSON")
 	_ = cmd.RegisterFlagCompletionFunc("output-format", cobra.FixedCompletions([]string{"normal", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(viewNames(), cobra.ShellCompDirectiveNoFileComp))
 	c.remote.AddSocket(cmd)
@@ -77,7 +77,7 @@ func (c *command) views() ([]activity.View, error) {
 		all = append(all, v)
 	}
 	if c.view != "" {
-		return nil, failure.Usagef("--view %s: it is %s%s", c.view, failure.List(viewNames()), failure.DidYouMean(c.view, viewNames()))
+		return nil, failure.Usagef("--view %s: want %s%s", c.view, failure.List(viewNames()), failure.DidYouMean(c.view, viewNames()))
 	}
 	return all, nil
 }

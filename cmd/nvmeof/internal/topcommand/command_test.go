@@ -126,8 +126,8 @@ func TestWrong(t *testing.T) {
 		{"--socket " + disks.Addr().String(), "is a disk of nvmeof attach or connect, which is a host"},
 		{"--socket /nowhere/s", "no target is served at /nowhere/s"},
 		{"--interval 999ms", "once in 1s at most"},
-		{"--view disks", "it is controllers, hosts, namespaces, shards, transport"},
-		{"-o xml", "it is one of json, normal"},
+		{"--view disks", "want controllers, hosts, namespaces, shards, transport"},
+		{"-o xml", "want one of json, normal"},
 	} {
 		if out, err := top(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
 			t.Errorf("%s: %v, want %q\n%s", c.args, err, c.want, out)

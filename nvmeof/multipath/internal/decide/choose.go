@@ -33,7 +33,7 @@ func ParsePolicy(s string) (Policy, error) {
 			return Policy(i), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: it is numa, round-robin, queue-depth or latency", s)
+	return 0, fmt.Errorf("%q: want numa, round-robin, queue-depth or latency", s)
 }
 
 // A Class says how good a path is for a namespace. A request takes a path of the highest class available.

@@ -28,7 +28,7 @@ func (n *Negotiation) contexts(option Option, data, out []byte) []byte {
 	}
 	e, ok := n.catalog.Find(name)
 	if !ok {
-		return appendText(out, option, RepErrUnknown, "there is no such export")
+		return appendText(out, option, RepErrUnknown, "no such export")
 	}
 	id := uint32(0)
 	wanted := slices.Contains(queries, allocation)

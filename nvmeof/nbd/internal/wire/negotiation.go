@@ -210,7 +210,7 @@ func (n *Negotiation) info(option Option, data, out []byte) []byte {
 	}
 	e, ok := n.catalog.Find(name)
 	if !ok {
-		return appendText(out, option, RepErrUnknown, "there is no such export")
+		return appendText(out, option, RepErrUnknown, "no such export")
 	}
 	if option == OptGo {
 		if e, err = n.catalog.Open(name); err != nil {
