@@ -24,7 +24,8 @@ func (doc *Document) Check() (warnings Problems, err error) {
 // A reviewer collects the problems and doubts of a document.
 type reviewer struct {
 	doc           *Document
-	count         int // number of namespaces
+	count         int          // number of namespaces
+	ids           map[int]bool // of the listeners
 	found, doubts Problems
 	serials       map[string]string       // path of the first use of each identifier, by kind and text
 	uuids         map[UUID]namespaceIndex // namespaces by identifier, as in the next two
@@ -59,7 +60,7 @@ func (r *reviewer) once(kind, id, path, fix string) {
 }
 
 func (doc *Document) review() (found, doubts Problems) {
-	r := &reviewer{doc: doc, serials: map[string]string{}, uuids: map[UUID]namespaceIndex{}, nguids: map[NGUID]namespaceIndex{}, eui64s: map[EUI64]namespaceIndex{}}
+	r := &reviewer{doc: doc, ids: map[int]bool{}, serials: map[string]string{}, uuids: map[UUID]namespaceIndex{}, nguids: map[NGUID]namespaceIndex{}, eui64s: map[EUI64]namespaceIndex{}}
 	for _, s := range doc.Subsystems {
 		r.count += len(s.Namespaces)
 	}
@@ -105,6 +106,7 @@ func (r *reviewer) limits(l *Limits) {
 func (r *reviewer) listeners() {
 	transports := map[netip.Addr]Transport{}
 	for i, l := range r.doc.Listeners {
+		r.ids[l.ID] = true
 		path := fmt.Sprintf("listeners[%d]", i)
 		r.once("listener", fmt.Sprint(l.ID), path+".id", "give each its own id")
 		r.once("address", l.Address.String(), path+".address", "give each its own port, or address")
@@ -143,12 +145,15 @@ func (r *reviewer) subsystem(s *Subsystem, number int) {
 	if len(s.Serial) > 20 || len(s.Model) > 40 {
 		r.fail(path, "at most 20 and 40 characters", "serial number %q or model %q is too long", s.Serial, s.Model)
 	}
+	named := map[int]bool{}
 	for i, id := range s.Listeners {
 		where := fmt.Sprintf("%s.listeners[%d]", path, i)
-		if slices.Contains(s.Listeners[:i], id) {
+		if named[id] {
 			r.fail(where, "keep one", "listener %d is named already", id)
+			continue
 		}
-		if !slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.ID == id }) {
+		named[id] = true
+		if !r.ids[id] {
 			r.fail(where, "add the listener, or take the number out", "there is no listener %d", id)
 		}
 	}

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 var long = flag.Bool("long", false, "as many names, namespaces and changes as there may be")
@@ -43,6 +46,21 @@ func TestCrowded(t *testing.T) {
 			continue // as "a large list"
 		}
 		wantCrowded(t, name, c.text, c.want, 100) // 100 times as much memory if it is parsed
+	}
+}
+
+// TestCrowdedListeners: the time of a check grows with the number of listeners that a subsystem names, not with its
+// square, which was 40 s here.
+func TestCrowdedListeners(t *testing.T) {
+	s := &Subsystem{NQN: "nqn.2026-11.org.example:disk", AllowAnyHost: true}
+	for id := range 100_000 {
+		s.Listeners = append(s.Listeners, 1+id, 1+id)
+	}
+	began := time.Now()
+	_, err := (&Document{Version: Version, Listeners: []*Listener{{ID: 1, Address: Address{netip.MustParseAddrPort("192.0.2.1:4420")}}}, Subsystems: []*Subsystem{s}}).Check()
+	var found Problems
+	if took := time.Since(began); took > 10*time.Second || !errors.As(err, &found) || len(found) != 2*100_000-1 {
+		t.Errorf("%d problems in %v", len(found), took)
 	}
 }
 

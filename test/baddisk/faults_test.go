@@ -44,7 +44,7 @@ func (k *client) wantEvent(want capsule.AsyncEvent) {
 }
 
 const (
-	failedStore = "its store has failed and takes no writes"
+	failedStore = "its store has failed and refuses writes"
 	failedBits  = capsule.WarningReliability | capsule.WarningReadOnly
 )
 

@@ -47,7 +47,7 @@ note "$(grep -i '^temperature' <<<"$smart" | head -1)"
 grep -qE '^temperature.* 50 ' <<<"$smart" || die "$smart"
 if [[ $sandbox == on ]]; then
   if /mnt/host/nvmeof namespace add 3 --block "$outside" -n "$nqn" 2>/tmp/refused; then die "a device outside of the sandbox was added"; fi
-  grep -q 'outside of the sandbox' /tmp/refused || die "$(cat /tmp/refused)"
+  grep -q 'outside the target.s sandbox' /tmp/refused || die "$(cat /tmp/refused)"
 fi
 kill -TERM "$pid"
 gone() { ! kill -0 "$pid"; }

@@ -60,7 +60,7 @@ refer 2 back "$addr" 4420
 refer 1 there "$addr" 4421
 told 20 "\"event\":\"added\".*\"trsvcid\":\"4421\",\"subnqn\":\"$second\"" $watch_out
 refer 1 nowhere 10.9.0.77 4420
-told 60 "unreachable 10.9.0.77:4420: .*; again in " $watch_err
+told 60 "unreachable 10.9.0.77:4420: .*; retrying in " $watch_err
 rmdir $cfs/ports/1/referrals/nowhere
 
 # All that they list, persistently.

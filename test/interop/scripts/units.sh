@@ -33,7 +33,7 @@ export NVMEOF_SOCKET=/run/nvmeof/target.sock
 nvmeof namespace add 2 --file /srv/nvmeof/second.img --size 8MiB -n "$nqn" --save
 grep -q second.img /etc/nvmeof/target.yaml || die "--save did not save"
 if nvmeof namespace add 3 --file /var/tmp/third.img --size 8MiB -n "$nqn" 2>/tmp/refused; then die "a file outside of the sandbox was added"; fi
-grep -q 'outside of the sandbox' /tmp/refused || die "$(cat /tmp/refused)"
+grep -q 'outside the target.s sandbox' /tmp/refused || die "$(cat /tmp/refused)"
 systemctl reload nvmeof-target
 nvmeof ls
 
