@@ -12,7 +12,7 @@ verbs)
   addr=$host4
   run=(/mnt/host/nvmeof target --transport verbs)
   if "${run[@]}" --listen "$addr" --nqn "$nqn" --sandbox on --export mem:1MiB --allow-any-host >"$log" 2>&1; then die "files were confined over verbs"; fi
-  grep -q 'files are not confined: Landlock denies' "$log" || die "$(cat "$log")"
+  grep -q 'files are not confined: with Landlock the kernel denies' "$log" || die "$(cat "$log")"
   sandbox=auto
   want='"system calls":"filtered"'
   ;;

@@ -94,7 +94,7 @@ func (d *Daemon) enterSandbox(socket *control.Socket) error {
 // errRDMA is the reason why files are not confined if a listener uses verbs. Landlock gives each thread its own
 // credentials, and the drivers of RDMA devices accept commands only from the credentials with which the device was
 // opened (ib_safe_file_access in Linux).
-var errRDMA = errors.New("Landlock denies the commands of RDMA devices (transport verbs)")
+var errRDMA = errors.New("with Landlock the kernel denies the commands of RDMA devices (transport verbs)")
 
 // errImages is the reason why a target that exports images of Ceph has no sandbox.
 var errImages = errors.New("a Ceph cluster is reached over TCP, by a library whose system calls are not known")

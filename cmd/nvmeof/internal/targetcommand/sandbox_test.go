@@ -31,8 +31,8 @@ func TestSandboxModes(t *testing.T) {
 		{mode: sandboxAuto, socket: noSocket, asked: true, can: sandbox.Sandbox{Files: lacking}, log: "not confined: the kernel has none"},
 		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Calls: lacking}, err: "system calls are not filtered: the kernel has none"},
 		{mode: sandboxOn, asked: true, can: sandbox.Sandbox{Files: lacking}, err: "files are not confined: the kernel has none"},
-		{mode: sandboxOn, transport: "verbs", err: "files are not confined: Landlock denies the commands of RDMA devices"},
-		{mode: sandboxAuto, transport: "verbs", paths: []config.Path{"/srv"}, log: "not confined: Landlock denies the commands of RDMA devices"},
+		{mode: sandboxOn, transport: "verbs", err: "files are not confined: with Landlock the kernel denies the commands of RDMA devices"},
+		{mode: sandboxAuto, transport: "verbs", paths: []config.Path{"/srv"}, log: "not confined: with Landlock the kernel denies the commands of RDMA devices"},
 		{mode: sandboxAuto, transport: "softroce", paths: []config.Path{"/srv"}, asked: true},
 	} {
 		core, logs := observer.New(zap.InfoLevel)
