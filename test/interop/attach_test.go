@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAttach: Linux's nvmet → `nvmeof attach` → fio's nbd engine and Linux's nbd
-// driver: verified writes, a file system, a second connection.
+// TestAttach tests Linux's nvmet → `nvmeof attach` → fio's nbd engine and Linux's nbd driver: verified writes, a file
+// system, a second connection.
 func TestAttach(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
@@ -27,12 +27,11 @@ func TestAttach(t *testing.T) {
 	l.wantCleanLog(t, at, nil)
 }
 
-// client is our host's end of a link of its own to our target, in a network namespace
-// of the same guest: beside the kernel's rxe there is no other RoCE endpoint.
+// client is the address of our host on a link of its own to our target, in a network namespace of the same guest. There
+// is no other RoCE endpoint beside the kernel's rxe.
 const client = "10.8.0.2"
 
-// clientLab is a lab with our target and such a client, and the parameters of scripts
-// about both.
+// clientLab returns a lab with our target and such a client, the setting, and the parameters of scripts that use both.
 func clientLab(t *testing.T) (*lab, setting, env) {
 	needGuest(t)
 	l := newLab(t)
@@ -47,14 +46,14 @@ func clientLab(t *testing.T) (*lab, setting, env) {
 	return l, s, e
 }
 
-// TestAttachOurTarget: the same with our target, whose file a trim makes smaller.
+// TestAttachOurTarget is TestAttach with our target. A trim must free blocks of the namespace's file.
 func TestAttachOurTarget(t *testing.T) {
 	l, _, e := clientLab(t)
 	l.onPeer(t, 4*time.Minute, "attach", e.with(env{"provider": "softroce", "windows": "auto", "freed": "target.img"}))
 }
 
-// TestAttachFaults: no packet passes for 30 s, and our target is killed and
-// comes back, under a verified load through attach: no error, nothing lost.
+// TestAttachFaults loses every packet for 30 s, and kills our target and starts it again, under a verified load through
+// attach: the load must see no error and lose nothing.
 func TestAttachFaults(t *testing.T) {
 	l, s, e := clientLab(t)
 	load := func(action string) {

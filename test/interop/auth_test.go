@@ -13,20 +13,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// An authCase is one hash and group, for which there is a host of its own, so that
-// one target serves all.
+// An authCase is a hash and a group. Each case has a host NQN of its own, so that one target serves all cases.
 type authCase struct {
 	hash      auth.Hash
 	group     auth.Group
 	hostID    string
 	key, ctrl auth.Key
-	dir       string // of the key files, as the guest sees it
+	dir       string // directory of the key files, as the guest sees it
 }
 
 func (c *authCase) name() string    { return fmt.Sprintf("%v-%v", c.hash, c.group) }
 func (c *authCase) hostNQN() string { return "nqn.2014-08.org.nvmexpress:uuid:" + c.hostID }
 
-// env are the parameters of scripts on the host.
+// env returns the parameters of scripts on the host.
 func (c *authCase) env(e env) env {
 	return e.with(env{
 		"hostnqn": c.hostNQN(), "hostid": c.hostID, "hash": c.hash, "group": c.group,
@@ -34,13 +33,13 @@ func (c *authCase) env(e env) env {
 	})
 }
 
-// option admits the host.
+// option returns the target's option that allows the host.
 func (c *authCase) option() string {
 	return fmt.Sprintf("--allow-host %s,dhchap-key-file=%[2]s/%[3]s.key,dhchap-ctrl-key-file=%[2]s/%[3]s.ctrl,dhchap-hash=%[4]v,dhchap-dhgroup=%[5]v",
 		c.hostNQN(), c.dir, c.name(), c.hash, c.group)
 }
 
-// write puts the keys where the target reads them.
+// write writes the keys to the files that the target reads.
 func (c *authCase) write(t *testing.T, l *lab) {
 	t.Helper()
 	for ending, key := range map[string]auth.Key{".key": c.key, ".ctrl": c.ctrl} {
@@ -60,7 +59,7 @@ func newKey(t *testing.T, h auth.Hash) auth.Key {
 	return k
 }
 
-// authCases are all hashes and groups, with keys of every kind among them.
+// authCases returns a case for each hash and group, with keys of every kind among them.
 func authCases(t *testing.T) (cases []*authCase) {
 	for i := range 18 {
 		c := &authCase{
@@ -73,7 +72,7 @@ func authCases(t *testing.T) (cases []*authCase) {
 	return cases
 }
 
-// needOneGuest skips what has one script set the kernel's target and run our host.
+// needOneGuest skips tests in which one script sets up the kernel's target and runs our host.
 func needOneGuest(t *testing.T) {
 	t.Helper()
 	if *peer != peerSoftroce {
@@ -81,7 +80,7 @@ func needOneGuest(t *testing.T) {
 	}
 }
 
-// needOurs skips what has no meaning with nvmet in our place.
+// needOurs skips tests that mean nothing if nvmet replaces our program.
 func needOurs(t *testing.T) {
 	t.Helper()
 	if *peer == peerKernel {
@@ -89,13 +88,13 @@ func needOurs(t *testing.T) {
 	}
 }
 
-// authTrouble is what the host logs when authentication fails, as it should.
+// authTrouble matches what the host logs when authentication fails, as some tests want.
 var authTrouble = regexp.MustCompile(`auth|rdma connection establishment failed|Connect (command|rejected|Failure)|failed to connect queue|` +
 	controllerLost.String())
 
-// TestAuthLinuxHost: the kernel's host and our target authenticate each other in
-// every hash and group; wrong keys are refused by whichever side finds out; keys
-// change while the host is connected; a host that comes back authenticates again.
+// TestAuthLinuxHost: the kernel's host and our target authenticate each other with every hash and group. Whichever side
+// detects a wrong key refuses the other. Keys change while the host is connected. A host that reconnects authenticates
+// again.
 func TestAuthLinuxHost(t *testing.T) {
 	needGuest(t)
 	needOurs(t)
@@ -108,7 +107,7 @@ func TestAuthLinuxHost(t *testing.T) {
 		c.write(t, l)
 		l.access += " " + c.option()
 	}
-	s := setting{"file", 1500, "ipv4"} // which is the same after a restart
+	s := setting{"file", 1500, "ipv4"} // the namespace must be the same after a restart
 	l.link(t, s.mtu)
 	l.startTarget(t, s)
 	at := l.logEnd(t)
@@ -119,7 +118,7 @@ func TestAuthLinuxHost(t *testing.T) {
 			l.onHost(t, time.Minute, "authconnect", e)
 		})
 	}
-	at = l.wantCleanLog(t, at, cancelledKeepAlive) // it disconnects
+	at = l.wantCleanLog(t, at, cancelledKeepAlive) // the host disconnects
 	l.alsoAtHost(t, "nvmeof")
 	t.Run("keys", func(t *testing.T) { l.onHost(t, time.Minute, "genkeys", env{"hostnqn": cases[0].hostNQN()}) })
 	t.Run("refused", func(t *testing.T) { l.wrongKeys(t, s, cases[7]) })
@@ -127,13 +126,13 @@ func TestAuthLinuxHost(t *testing.T) {
 	l.wantCleanLog(t, at, authTrouble)
 }
 
-// wrongKeys: a host without the key is refused, and the target's log says why.
+// wrongKeys checks that a host without the key is refused, and that the target's log says why.
 func (l *lab) wrongKeys(t *testing.T, s setting, c *authCase) {
 	wrong := newKey(t, auth.HashSHA256).Text()
 	for _, w := range []struct {
 		name string
 		more env
-		log  string // of the target; empty: nothing about it
+		log  string // of the target; empty: nothing is logged
 	}{
 		{"host's", env{"secret": wrong, "ctrl_secret": ""}, "host does not know its key"},
 		{"controller's", env{"ctrl_secret": wrong}, "the host expects another key of this target"},
@@ -161,8 +160,7 @@ func (l *lab) wholeTargetLog(t *testing.T) string {
 	return string(b)
 }
 
-// authAgain changes the keys of a connected host, resets it, and lets the target die
-// and come back.
+// authAgain changes the keys of a connected host, resets it, and kills and restarts the target.
 func (l *lab) authAgain(t *testing.T, s setting, c *authCase) {
 	step := func(action string) {
 		t.Helper()
@@ -178,7 +176,7 @@ func (l *lab) authAgain(t *testing.T, s setting, c *authCase) {
 		l.untilReread(t, reread)
 		step(action)
 	}
-	// One at a time, since Linux authenticates again as soon as it has one.
+	// One key at a time, since Linux authenticates again as soon as one is set.
 	c.key = newKey(t, auth.HashSHA512)
 	change("key")
 	c.ctrl = newKey(t, auth.HashNone)
@@ -190,7 +188,7 @@ func (l *lab) authAgain(t *testing.T, s setting, c *authCase) {
 	step("disconnect")
 }
 
-// untilReread waits until the target has read its keys again so many times.
+// untilReread waits until the target has reread its keys the given number of times.
 func (l *lab) untilReread(t *testing.T, times int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); strings.Count(l.wholeTargetLog(t), "keys are read again") < times; time.Sleep(100 * time.Millisecond) {
@@ -200,8 +198,8 @@ func (l *lab) untilReread(t *testing.T, times int) {
 	}
 }
 
-// TestAuthOurHost: our host and the kernel's target authenticate each other in every
-// hash and group, and refuse wrong keys.
+// TestAuthOurHost: our host and the kernel's target authenticate each other with every hash and group, and refuse wrong
+// keys.
 func TestAuthOurHost(t *testing.T) {
 	needGuest(t)
 	needOneGuest(t)

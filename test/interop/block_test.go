@@ -11,19 +11,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/guest"
 )
 
-// TestBlockDevices runs what package block tests only as root of a machine whose
-// modules it may load: on loop devices with the kernel of the guest, on disks with
-// bad sectors, other geometries and a plug that is pulled, and on drives whose
-// SMART data are read.
+// TestBlockDevices runs the tests of package block that need root and loadable kernel modules: on loop devices with the
+// guest's kernel, on disks with bad sectors, other geometries and hot removal, and on drives with SMART data.
 func TestBlockDevices(t *testing.T) {
 	inOwnGuest(t, "./backend/block", "block", "blocktests", 5*time.Minute)
 }
 
-// TestBadDisk runs what package baddisk tests with a disk of scsi_debug: a whole target and
-// a host of ours, with errors of reads, writes and flushes and a disk that does not answer.
+// TestBadDisk runs the tests of package baddisk that need a disk of scsi_debug: a whole target and a host of ours, with
+// errors of reads, writes and flushes and a disk that does not answer.
 func TestBadDisk(t *testing.T) { inOwnGuest(t, "./test/baddisk", "baddisk", "baddisk", 3*time.Minute) }
 
-// inOwnGuest runs the tests of a package by a script in a guest without a network.
+// inOwnGuest runs the tests of a package, by a script, in a guest without a network.
 func inOwnGuest(t *testing.T, folder, name, run string, limit time.Duration) {
 	t.Helper()
 	needGuest(t)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// startCapture records the link until the returned function stops it; that
-// gives the file. snap is how many bytes of each packet are kept.
+// startCapture records the link until the returned function is called, which stops it and returns the capture's path.
+// snap is how many bytes of each packet are kept.
 func (l *lab) startCapture(t *testing.T, name string, snap int) (stop func() string) {
 	t.Helper()
 	e := env{"action": "start", "file": name + ".pcap", "snap": snap}
@@ -28,13 +28,13 @@ type seen struct {
 	at       time.Time
 	fromHost bool
 	opcode   byte   // of the BTH
-	destQP   uint32 // 24 bits
+	destQP   uint32 // destination queue pair, 24 bits
 	psn      uint32 // 24 bits
 	span     uint32 // of a READ request: how many PSNs its responses take after the first
-	mad      []byte // of a packet to QP 1: from the MAD header on, as far as kept
+	mad      []byte // of a packet to QP 1: the captured part from the MAD header on
 }
 
-// readCapture reads what tcpdump wrote: little-endian pcap of Ethernet.
+// readCapture reads a file that tcpdump wrote: little-endian pcap of Ethernet.
 func readCapture(path string) ([]seen, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func readCapture(path string) ([]seen, error) {
 		at := time.Unix(int64(binary.LittleEndian.Uint32(b)), int64(binary.LittleEndian.Uint32(b[4:]))*1000)
 		size := int(binary.LittleEndian.Uint32(b[8:]))
 		if len(b) < 16+size {
-			break // tcpdump was stopped in the middle of a record
+			break // tcpdump was stopped while it wrote a record
 		}
 		if p, ok := parseFrame(b[16 : 16+size]); ok {
 			p.at = at
@@ -59,7 +59,7 @@ func readCapture(path string) ([]seen, error) {
 	return out, nil
 }
 
-// parseFrame reads Ethernet, IPv4 without options, UDP to port 4791 and the BTH.
+// parseFrame parses Ethernet, IPv4 without options, UDP to port 4791 and the BTH.
 func parseFrame(f []byte) (seen, bool) {
 	const bth = 14 + 20 + 8
 	if len(f) < bth+12 || binary.BigEndian.Uint16(f[12:]) != 0x0800 || f[14] != 0x45 || f[23] != 17 {
@@ -82,11 +82,11 @@ func parseFrame(f []byte) (seen, bool) {
 
 const (
 	readRequest = 0x0c
-	rxeMTU      = 1024 // of rdma_rxe, on a link of 1500
+	rxeMTU      = 1024 // of rdma_rxe, on a link with an MTU of 1500
 )
 
-// isRequest reports whether the packet takes part in the sender's own PSN
-// sequence: everything but READ responses and acknowledgements (0x0d to 0x12).
+// isRequest reports whether the packet is part of the sender's own PSN sequence: everything but READ responses and
+// acknowledgements (0x0d to 0x12).
 func (p seen) isRequest() bool {
 	return p.destQP != 1 && p.opcode < 0x20 && (p.opcode < 0x0d || p.opcode > 0x12)
 }

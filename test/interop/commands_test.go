@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TestCommands: every command of the NVM command set beside reads and writes, as
-// nvme-cli sends it, and fio with verification, on namespaces with blocks of 512 and
-// of 4096 bytes; reservations between two hosts of one guest, through the death of
-// the target.
+// TestCommands sends every command of the NVM command set other than reads and writes, as nvme-cli sends it, and runs
+// fio with verification, on namespaces with blocks of 512 and of 4096 bytes. It also tests reservations between two
+// hosts of one guest, across the death of the target.
 func TestCommands(t *testing.T) {
 	needGuest(t)
 	if *peer == peerKernel {

@@ -10,8 +10,8 @@ import (
 // second4 is another address of the peer.
 const second4 = "10.9.0.3"
 
-// TestControl: a target that follows a file is changed by the command line while
-// the kernel's host works, and the host sees each change.
+// TestControl changes a target that follows a file, by the command line, while the kernel's host works. The host must
+// see each change.
 func TestControl(t *testing.T) {
 	needGuest(t)
 	if *peer == peerKernel {
@@ -49,7 +49,7 @@ func TestControl(t *testing.T) {
 	run("sed 's/size: 32MiB/size: 48MiB/; s/read-only: true/read-only: false/' /var/tmp/configured.yaml >/var/tmp/configured.more; " +
 		"nvmeof target diff /var/tmp/configured.more; nvmeof target apply --dry-run /var/tmp/configured.more; nvmeof target apply /var/tmp/configured.more")
 	is(2, 48, 0)
-	// What fails half way changes nothing.
+	// A change that fails half way changes nothing.
 	run("sed 's/64MiB/32MiB/; s/configured.img/none/; s/size: 48MiB/buffered: true/' /var/tmp/configured.more >/var/tmp/configured.bad; " +
 		"! nvmeof target apply --force /var/tmp/configured.bad && nvmeof target diff /var/tmp/configured.more")
 	is(1, 64, 0)
@@ -69,8 +69,8 @@ func TestControl(t *testing.T) {
 	t.Run("addresses", func(t *testing.T) { l.judgeAddresses(t, e) })
 }
 
-// judgeReplaced: a namespace is another one again and again while the host writes to it.
-// Nothing that is meant for one is ever in the other's file.
+// judgeReplaced replaces a namespace by another one again and again while the host writes to it. Nothing that was
+// written to one may be in the other's file.
 func (l *lab) judgeReplaced(t *testing.T, e env) {
 	run := func(command string) {
 		t.Helper()
@@ -97,9 +97,9 @@ func (l *lab) judgeReplaced(t *testing.T, e env) {
 	l.wantCleanLog(t, at, regexp.MustCompile(`(?i)nvme nvme\d|no (usable|available) path|callbacks suppressed|I/O error|Buffer I/O|identifiers changed|operation not supported error`))
 }
 
-// judgeAddresses: the target gets a second address, whose path takes turns with those of
-// the first, by ANA states and by a configuration without the first, with no error for who
-// writes and verifies meanwhile. A reservation made at the first holds at the second.
+// judgeAddresses adds a second address to the target. Its path and the first one's are used in turn, by ANA states and
+// by a configuration without the first address. A program that writes and verifies meanwhile must see no error. A
+// reservation that was acquired over the first path must hold over the second.
 func (l *lab) judgeAddresses(t *testing.T, e env) {
 	run := func(command string) {
 		t.Helper()
@@ -123,9 +123,9 @@ func (l *lab) judgeAddresses(t *testing.T, e env) {
 	host("load", env{"action": "start", "mib": 28})
 	for range 2 {
 		state(1, "inaccessible")
-		state(2, "inaccessible") // the second address alone
+		state(2, "inaccessible") // the second address only
 		state(1, "optimized")
-		state(3, "inaccessible") // the first
+		state(3, "inaccessible") // the first address only
 		state(3, "non-optimized")
 	}
 	run("nvmeof target export >/var/tmp/both.yaml; nvmeof listener remove 2; nvmeof listener remove 1; nvmeof listener list")

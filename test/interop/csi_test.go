@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// taken is what the kernel logs where it writes to a namespace that was taken from it: a write that was aborted is
-// sent again, and there is no path once the namespace is removed.
+// taken matches what the kernel logs when it writes to a namespace that was taken from it: it retries an aborted write,
+// and has no path once the namespace is removed.
 var taken = regexp.MustCompile(`rescanning namespaces|error, dev nvme|I/O Cmd|no available path - failing I/O`)
 
-// TestCSI: volumes of the CSI driver on our target come and go through the kernel's initiator: with ext4 and
-// xfs, which are made larger in use, and as block devices, one of which is taken away under writes, and the driver
-// is killed before it hears that they are to be left.
+// TestCSI attaches and removes volumes of the CSI driver, on our target, through the kernel's initiator: with ext4 and
+// xfs, which are expanded in use, and as block devices. One of the latter is fenced during writes, and the driver is
+// killed before it is told to unstage its volumes.
 func TestCSI(t *testing.T) {
 	l, e := csiLab(t)
 	at := l.logEnd(t)
@@ -23,7 +23,7 @@ func TestCSI(t *testing.T) {
 	l.wantCleanLog(t, at, taken)
 }
 
-// csiLab is a lab with the programs, and the parameters of the script.
+// csiLab returns a lab with the programs, and the parameters of the script.
 func csiLab(t *testing.T) (*lab, env) {
 	needGuest(t)
 	l := newLab(t)
@@ -38,7 +38,7 @@ func csiLab(t *testing.T) (*lab, env) {
 	return l, e
 }
 
-// TestCSIAttach: the same by nvmeof attach and the kernel's NBD, on a link of its own.
+// TestCSIAttach is TestCSI by nvmeof attach and the kernel's NBD driver, on a link of its own.
 func TestCSIAttach(t *testing.T) {
 	l, e := csiLab(t)
 	e = e.with(env{"host": client, "inside": "nsenter --net=/run/netns/client", "options": "--attach"})

@@ -45,10 +45,10 @@ func parseKernelLog(s string) []kernelLine {
 var (
 	ours = regexp.MustCompile(`(?i)\b(nvme|nvmet|rxe|rdma|infiniband|ib_)|nvme_|rxe_|rdma_`)
 
-	// A kernel bug is a complaint from any process.
+	// Any process may log a kernel bug.
 	kernelBug = regexp.MustCompile(`\b(BUG|WARNING|Oops|Call Trace|blocked for more than|soft lockup)\b`)
 
-	// What the host logs, at whatever level, when it gives up a controller.
+	// What the host logs, at any level, when it gives up a controller.
 	recovery = regexp.MustCompile(`(?i)reconnect|error recovery|I/O timeout|keep.?alive.*(fail|expired)|resetting controller`)
 
 	// What it logs while a controller is away.
@@ -57,18 +57,16 @@ var (
 	// What it logs when a controller goes and comes back.
 	controllerLost = regexp.MustCompile(`nvme nvme\d|` + away.String())
 
-	// What it logs of a keep alive that it had begun when it had to disconnect,
-	// and cancels (BLK_STS_TRANSPORT): one in half a second out of every 2.5. Where it
-	// never sent it the time is that since the slot was last used.
+	// What it logs of a keep alive that it cancels because it disconnects (BLK_STS_TRANSPORT). A keep alive is under
+	// way for half a second of every 2.5. If it was never sent, the logged time is that since the slot was last used.
 	cancelledKeepAlive = regexp.MustCompile(`long keepalive RTT \(\d+ ms\)|failed nvme_keep_alive_end_io error=4$`)
 
 	// What it logs when nvme-cli resets a controller.
 	askedReset = regexp.MustCompile(`resetting controller|` + away.String())
 )
 
-// complaints are the lines with level warning or worse from nvme or rxe, those
-// that report a reconnect or reset, and kernel bugs; except what allowed, if
-// not nil, matches.
+// complaints returns the lines with level warning or worse from nvme or rxe, those that report a reconnect or reset,
+// and kernel bugs, except for lines that allowed matches. allowed may be nil.
 func complaints(lines []kernelLine, allowed *regexp.Regexp) []string {
 	var bad []string
 	for _, l := range withoutReplays(lines) {
@@ -89,13 +87,12 @@ var (
 	erroredQP = regexp.MustCompile(`^rxe\d+: qp#(\d+) do_complete: non-flush error status = 2$`)
 )
 
-// withoutReplays leaves out what rdma_rxe does to its own host at times: when a
-// queue pair is in the error state by the time a response completes, its do_complete
-// goes back to RESPST_CHK_RESOURCE with the same packet, until that has filled every
-// receive, 128 of them, and an RNR NAK goes out, or until it cannot fill one (status
-// 2, a malformed receive), which it logs first since the host takes the others later.
-// Only the very same line, many times, within a second of a reset is that, and an error
-// on that same queue pair; a wrong answer of ours comes once.
+// withoutReplays leaves out what rdma_rxe sometimes does to its own host. If a queue pair is in the error state by the
+// time a response completes, rxe's do_complete goes back to RESPST_CHK_RESOURCE with the same packet. That repeats
+// until the packet has filled every receive, 128 of them, and an RNR NAK is sent, or until rxe cannot fill one. rxe
+// logs the latter (status 2, a malformed receive) first, since the host takes the other completions later.
+// withoutReplays recognizes such a replay only by the very same line, many times, within a second of a reset; it then
+// also leaves out the error on that queue pair. A wrong answer of ours is logged once.
 func withoutReplays(lines []kernelLine) (kept []kernelLine) {
 	var reset time.Duration
 	seen := map[string]int{}
@@ -128,8 +125,7 @@ func withoutReplays(lines []kernelLine) (kept []kernelLine) {
 
 const manyReplays = 16
 
-// A kernelLog is the log of a guest's kernel, which the guest copies into its
-// shared directory as it comes.
+// A kernelLog is the log of a guest's kernel, which the guest copies continuously into its shared directory.
 type kernelLog struct{ path string }
 
 const kernelLogName = "kernel.log"
@@ -144,8 +140,8 @@ func follow(t *testing.T, g *guest.Guest, share string) kernelLog {
 	return kernelLog{filepath.Join(share, kernelLogName)}
 }
 
-// lines are all messages so far. Scripts end with a message of their own, and
-// lines waits for that of the script with that number.
+// lines returns all messages so far. Every script ends with a message that has its number; lines waits for that of the
+// given script.
 func (k kernelLog) lines(t *testing.T, number int) []kernelLine {
 	t.Helper()
 	last := fmt.Sprintf("interop: %d done", number)
@@ -165,15 +161,14 @@ func (k kernelLog) lines(t *testing.T, number int) []kernelLine {
 	}
 }
 
-// logEnd is the number of lines of the host's log by now.
+// logEnd returns the number of lines in the host's log so far.
 func (l *lab) logEnd(t *testing.T) int {
 	t.Helper()
 	return len(l.log.lines(t, l.scripts))
 }
 
-// wantCleanLog fails the test for every complaint of the host's kernel since
-// line from, and for every bug of the peer's since the last call, and returns the number
-// of lines now.
+// wantCleanLog fails the test for every complaint of the host's kernel since line from, and for every bug of the peer's
+// kernel since the last call. It returns the number of lines so far.
 func (l *lab) wantCleanLog(t *testing.T, from int, allowed *regexp.Regexp) int {
 	t.Helper()
 	l.wantPeerSurvives(t)
@@ -184,7 +179,7 @@ func (l *lab) wantCleanLog(t *testing.T, from int, allowed *regexp.Regexp) int {
 			t.Logf("the guests' processors waited %v for the machine's: %s", waited.Round(time.Millisecond), c)
 			continue
 		}
-		// Two rxe ends lose each other now and then, without us.
+		// Two rxe ends lose each other now and then; our program is not involved.
 		if l.other != nil && (recovery.MatchString(c) || away.MatchString(c)) {
 			t.Logf("rxe against rxe: %s", c)
 			continue
@@ -194,12 +189,12 @@ func (l *lab) wantCleanLog(t *testing.T, from int, allowed *regexp.Regexp) int {
 	return len(lines)
 }
 
-// keepAlive is the kernel's KATO. It warns of a round trip of a quarter.
+// keepAlive is the kernel's keep alive timeout (KATO). The kernel warns of a round trip of a quarter of it.
 const keepAlive = 5 * time.Second
 
 var longTrip = regexp.MustCompile(`long keepalive RTT \((\d+) ms\)`)
 
-// keepAliveTrip is the round trip that a complaint names; 0 if none.
+// keepAliveTrip returns the round trip that a complaint names, or 0.
 func keepAliveTrip(complaint string) time.Duration {
 	m := longTrip.FindStringSubmatch(complaint)
 	if m == nil {
@@ -209,8 +204,8 @@ func keepAliveTrip(complaint string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// waited is how long a processor of the guests has waited for one of this machine's
-// since the last call: time in which a guest's clock goes on and it cannot.
+// waited returns how long a processor of the guests has waited for one of this machine's since the last call. The
+// guest's clock goes on meanwhile, although the guest does not run.
 func (l *lab) waited(t *testing.T) time.Duration {
 	t.Helper()
 	var all time.Duration
@@ -248,8 +243,8 @@ func (l *lab) wantPeerSurvives(t *testing.T) {
 	l.peerSeen = len(lines)
 }
 
-// withoutCompleter leaves out, and logs, the warning that rxe gives once when it ends a
-// queue pair after loss with no error to report (see wantResetsExplained).
+// withoutCompleter leaves out, and logs, the warning that rxe gives once when it ends a queue pair after loss without
+// reporting an error (see wantResetsExplained).
 func withoutCompleter(t *testing.T, lines []kernelLine) (kept []kernelLine) {
 	inside := false
 	for _, l := range lines {
@@ -286,7 +281,7 @@ not a line of the kernel
 	}
 }
 
-// TestReplays: only many of the very same line, right after a reset, are excused.
+// TestReplays: only many equal lines, right after a reset, are left out.
 func TestReplays(t *testing.T) {
 	const reset, bad = "4,1,1000000,-;nvme nvme0: resetting controller\n", "3,2,1020000,-;nvme nvme0: got bad command_id 0x9043 on QP 0x1a\n"
 	const failed = "3,2,1010000,-;rxe0: qp#26 do_complete: non-flush error status = 2\n"
@@ -307,7 +302,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// TestCompleter: rxe's own warning goes with its trace, any other stays.
+// TestCompleter: rxe's own warning is left out with its trace, any other stays.
 func TestCompleter(t *testing.T) {
 	const trace = "4,3,1000002,-;Call Trace:\n4,4,1000003,-;---[ end trace 0000000000000000 ]---\n"
 	const rxe = "4,1,1000000,-;WARNING: CPU: 0 PID: 36 at drivers/infiniband/sw/rxe/rxe_comp.c:827 rxe_completer+0xb9f/0xe40 [rdma_rxe]\n"

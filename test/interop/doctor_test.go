@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// TestDoctor: nvmeof doctor is right about a machine without RDMA and about one with
-// rxe, where ibv_devinfo is run as well; with verbs and without, as root and
-// as nobody.
+// TestDoctor: nvmeof doctor is right about a machine without RDMA and about one with rxe, where it is compared with
+// ibv_devinfo; with and without verbs, as root and as user nobody.
 func TestDoctor(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerSoftroce)

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// longestWrite is what fio says of the slowest write.
+// longestWrite matches fio's latency of the slowest write.
 var longestWrite = regexp.MustCompile(`clat \((\w)sec\): min=[^,]*, max= *([0-9.]+)(k?)`)
 
-// noPathNow is what the kernel says of commands that it keeps while the group moves.
+// noPathNow matches what the kernel logs of commands that it requeues while the group moves.
 var noPathNow = regexp.MustCompile(`no usable path - requeuing I/O|nvme_ns_head_submit_bio: \d+ callbacks suppressed`)
 
-// TestGateways: two processes of ours serve one file from one document. Its ANA group moves
-// between them, ten times, under fio with --verify on the kernel's multipath device: no error,
-// and no command waits for long.
+// TestGateways: two processes of ours serve one file from one document. Its ANA group moves between them, ten times,
+// under fio with --verify on the kernel's multipath device. fio must see no error, and no command may wait long.
 func TestGateways(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
@@ -48,8 +47,7 @@ func TestGateways(t *testing.T) {
 	if !regexp.MustCompile(fmt.Sprintf(`# %d moves, the longest of`, moves)).MatchString(out) {
 		t.Errorf("it did not say that the group has moved:\n%s", out)
 	}
-	// The guest is emulated: how long a command waits is judged only where it would be a path
-	// that the host gave up.
+	// The guest is emulated, so the limit is loose: a command that exceeds it waited for a path that the host gave up.
 	if stall := slowest(t, load); stall > 5*time.Second {
 		t.Errorf("a command took %v", stall)
 	} else {
@@ -57,7 +55,7 @@ func TestGateways(t *testing.T) {
 	}
 }
 
-// slowest is the slowest command that fio has seen.
+// slowest returns the latency of the slowest command that fio has seen.
 func slowest(t *testing.T, out string) (longest time.Duration) {
 	t.Helper()
 	units := map[string]time.Duration{"n": time.Nanosecond, "u": time.Microsecond, "m": time.Millisecond}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What the CM's messages say of queue pairs (IBTA volume 1, 12.6.5, 12.6.8 and 12.6.10),
-// by the attribute of their MAD. Offsets count from the end of the MAD header.
+// Attributes of the CM's MADs, and where the messages name queue pairs (IBTA volume 1, 12.6.5, 12.6.8 and 12.6.10).
+// Offsets count from the end of the MAD header.
 const (
 	cmRequest    = 0x10 // at 0 the sender's communication ID, at 32 its queue pair
 	cmReply      = 0x13 // at 4 the receiver's communication ID, at 12 the sender's queue pair
@@ -17,8 +17,8 @@ const (
 	madHeader = 24
 )
 
-// cm reads a number of a CM message; ok reports whether it is one of that kind, as far
-// as it was kept.
+// cm reads a 32-bit word of a CM message. ok reports whether the message is of the given kind and the word was
+// captured.
 func (p seen) cm(attribute uint16, offset int) (word uint32, ok bool) {
 	if len(p.mad) < madHeader+offset+4 || binary.BigEndian.Uint16(p.mad[16:]) != attribute {
 		return 0, false
@@ -26,8 +26,8 @@ func (p seen) cm(attribute uint16, offset int) (word uint32, ok bool) {
 	return binary.BigEndian.Uint32(p.mad[madHeader+offset:]), true
 }
 
-// A giveUp is the end of connections at one time, and how long before it an end that
-// counts last sent a packet of one of them once more.
+// A giveUp is the end of one or several connections at one time, and how long before it one of the ends that are
+// counted last retransmitted a packet of such a connection.
 type giveUp struct {
 	at             time.Time
 	connections    int
@@ -35,24 +35,24 @@ type giveUp struct {
 	retransmission time.Duration // before the end
 }
 
-// A captured connection has two directions, first the host's.
+// A connectionSeen is a captured connection. Its arrays are indexed by direction: from the host, from the peer.
 type connectionSeen struct {
 	highest   [2]uint32
 	known     [2]bool
 	resent    time.Time
-	requested bool // its end
+	requested bool // its end was requested
 }
 
 // A tracker follows the connections of a capture.
 type tracker struct {
 	both   bool                          // the peer's ends and retransmissions count too
 	to     [2]map[uint32]*connectionSeen // by the queue pair that packets go to: the peer's, the host's
-	asking [2]map[uint32]uint32          // queue pairs in requests, by communication ID
+	asking [2]map[uint32]uint32          // queue pairs of connection requests, by communication ID
 	ends   []giveUp
 }
 
-// giveUps lists the disconnects of the host, or of both ends, those within a second taken
-// as one, since a controller's queues go together.
+// giveUps lists the disconnects of the host, or of both ends. Disconnects within a second count as one, since the
+// queues of a controller end together.
 func giveUps(packets []seen, both bool) []giveUp {
 	k := tracker{both: both}
 	for i := range k.to {
@@ -73,7 +73,7 @@ func giveUps(packets []seen, both bool) []giveUp {
 	return k.ends
 }
 
-// meet learns which two queue pairs are one connection.
+// meet learns which two queue pairs form a connection.
 func (k *tracker) meet(p seen, from int) {
 	if id, ok := p.cm(cmRequest, 0); ok {
 		if qpn, ok := p.cm(cmRequest, 32); ok {
@@ -86,7 +86,7 @@ func (k *tracker) meet(p seen, from int) {
 	}
 	asking, ok := k.asking[1-from][id]
 	if !ok {
-		return // repeated
+		return // a repeated reply
 	}
 	delete(k.asking[1-from], id)
 	qpn, _ := p.cm(cmReply, 12)
@@ -94,11 +94,11 @@ func (k *tracker) meet(p seen, from int) {
 	k.to[1-from][qpn>>8], k.to[from][asking] = c, c
 }
 
-// end takes a disconnect request.
+// end handles a disconnect request.
 func (k *tracker) end(p seen, from int, qpn uint32) {
 	c := k.to[from][qpn]
 	if c == nil || c.requested {
-		return // a repeated one, or one for a queue pair that carried nothing
+		return // a repeated request, or one for a queue pair without packets
 	}
 	c.requested = true
 	if n := len(k.ends); n == 0 || p.at.Sub(k.ends[n-1].at) > time.Second {
@@ -111,7 +111,7 @@ func (k *tracker) end(p seen, from int, qpn uint32) {
 	}
 }
 
-// request takes a packet of the sender's own sequence.
+// request handles a packet of the sender's own PSN sequence.
 func (k *tracker) request(p seen, from int) {
 	c := k.to[from][p.destQP]
 	if c == nil {
@@ -125,7 +125,7 @@ func (k *tracker) request(p seen, from int) {
 	}
 }
 
-// madOf is a CM message with words at offsets.
+// madOf returns a CM message with words at offsets.
 func madOf(attribute uint16, words map[int]uint32) []byte {
 	mad := make([]byte, madHeader+36)
 	binary.BigEndian.PutUint16(mad[16:], attribute)
@@ -141,13 +141,13 @@ func TestGiveUps(t *testing.T) {
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	packets := []seen{
 		{at(0), true, 4, 17, 0xffffff, 0, nil},
-		{at(1), true, 4, 17, 0, 0, nil}, // the PSN wraps: not again
+		{at(1), true, 4, 17, 0, 0, nil}, // the PSN wraps: no retransmission
 		{at(2), true, 4, 18, 7, 0, nil},
 		{at(3), true, 0x11, 18, 7, 0, nil}, // an acknowledgement
-		{at(10), true, 4, 17, 0, 0, nil},   // again
+		{at(10), true, 4, 17, 0, 0, nil},   // a retransmission
 		{at(15), true, 0x64, 1, 0, 0, dreq(17)},
 		{at(16), true, 0x64, 1, 0, 0, dreq(18)},
-		{at(17), true, 0x64, 1, 0, 0, dreq(18)}, // repeated
+		{at(17), true, 0x64, 1, 0, 0, dreq(18)}, // repeated request
 		{at(3000), true, 4, 19, 5, 0, nil},
 		{at(3001), false, 4, 19, 5, 0, nil}, // not the host's
 		{at(3002), true, 0x64, 1, 0, 0, dreq(19)},
@@ -162,8 +162,8 @@ func TestGiveUps(t *testing.T) {
 	}
 }
 
-// TestGiveUpsOfBoth: queue pair 30 of the host and 40 of the peer, which asks for the
-// rest of a READ and ends the connection then.
+// TestGiveUpsOfBoth has a connection of the host's queue pair 30 and the peer's 40. The peer requests the rest of a
+// READ again, and then ends the connection.
 func TestGiveUpsOfBoth(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
@@ -173,9 +173,9 @@ func TestGiveUpsOfBoth(t *testing.T) {
 		{at(2), true, 4, 40, 9, 0, nil},
 		{at(3), false, readRequest, 30, 100, 3, nil},
 		{at(4), false, readRequest, 30, 104, 3, nil}, // the next one
-		{at(5), false, readRequest, 30, 106, 1, nil}, // the second half once more
+		{at(5), false, readRequest, 30, 106, 1, nil}, // the second half again
 		{at(9), false, 0x64, 1, 0, 0, madOf(cmDisconnect, map[int]uint32{8: 30 << 8})},
-		{at(10), true, 0x64, 1, 0, 0, madOf(cmDisconnect, map[int]uint32{8: 40 << 8})}, // the same
+		{at(10), true, 0x64, 1, 0, 0, madOf(cmDisconnect, map[int]uint32{8: 40 << 8})}, // the same connection
 	}
 	want := []giveUp{{at: at(9), connections: 1, retransmitted: true, retransmission: 4 * time.Millisecond}}
 	if got := giveUps(packets, true); fmt.Sprint(got) != fmt.Sprint(want) {

@@ -25,7 +25,7 @@ var (
 	keep  = flag.String("keep", "", "directory in which scripts, logs and captures stay")
 )
 
-// What -peer takes.
+// Values of -peer.
 const (
 	peerSoftroce = "nvmeof"
 	peerVerbs    = "verbs"
@@ -35,9 +35,8 @@ const (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// needGuest skips a test that boots machines unless the run requests it. Those that
-// do run beside each other, as many as -parallel says: each has guests and files of
-// its own, and a guest keeps about one processor busy.
+// needGuest skips a test that boots machines unless the run requests it. Otherwise the test runs in parallel with the
+// others, as many as -parallel says: each has guests and files of its own, and a guest keeps about one processor busy.
 func needGuest(t *testing.T) {
 	t.Helper()
 	if !*boots {
@@ -46,43 +45,42 @@ func needGuest(t *testing.T) {
 	t.Parallel()
 }
 
-// A lab is one link with the kernel's rxe at one end, "host", and what is under
-// test at the other, "peer": a namespace of the same guest, or a second guest, which
-// has an rxe of its own.
+// A lab is one link with the kernel's rxe at one end, "host", and the program under test at the other, "peer". The peer
+// is a namespace of the same guest, or a second guest with an rxe of its own.
 type lab struct {
-	peer    string // what is there, as in -peer
+	peer    string // the peer, a value of -peer
 	dir     string
 	host    *guest.Guest
-	hostDir string       // shared with it
+	hostDir string       // shared with host
 	other   *guest.Guest // nil: the peer is a namespace of host
 	peerDir string       // shared with the guest of the peer
 
-	access  string    // who may use our target, as its options say; empty: any host
+	access  string    // the target's options that allow hosts; empty: any host may connect
 	options string    // of the target's export, after a comma
-	second  string    // options of its second namespace, a file; empty: there is none
+	second  string    // options of the target's second namespace, in a file; empty: there is none
 	log     kernelLog // of the host
-	peerLog kernelLog // of the peer's guest, where it has one
+	peerLog kernelLog // of the peer's guest, if it has one
 
-	peerSeen int // lines of it that were looked at
+	peerSeen int // lines of peerLog that were examined
 
 	waitedBefore time.Duration // see waited
 	mtu          int           // of the link; 0: not set yet
-	scripts      int           // how many ran at the host's; the number of the last one
+	scripts      int           // number of scripts that ran at the host's end
 
-	installed map[string]bool       // programs of ours in the guest
-	malformed map[malformedKind]int // what tshark finds in the kernel's own captures; nil: not looked yet
+	installed map[string]bool       // our programs in the guest
+	malformed map[malformedKind]int // what tshark finds in captures of two kernels; nil: not examined yet
 }
 
-// places are how many guests run at a time: as many as a small machine has processors,
-// since emulated ones that wait for each other miss their times.
+// places limits how many guests run at a time to the number of processors of a small machine: emulated guests that wait
+// for each other miss their deadlines.
 type places struct {
-	asking sync.Mutex // whoever wants two gets both before anybody else gets one
+	asking sync.Mutex // a test that takes two places gets both before any other gets one
 	free   chan struct{}
 }
 
 var machine = places{free: make(chan struct{}, 2)}
 
-// take waits for n places, until the test ends.
+// take waits for n places, which it keeps until the test ends.
 func (p *places) take(t *testing.T, n int) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -92,7 +90,7 @@ func (p *places) take(t *testing.T, n int) {
 	}
 }
 
-// newLab boots what -peer selects. Everything ends with the test.
+// newLab boots the guests that -peer selects. Everything ends with the test.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	return newLabWith(t, *peer)
@@ -132,7 +130,7 @@ func newPair(t *testing.T, peer string, other, host guest.Config) *lab {
 	return l
 }
 
-// boot boots one guest, with a directory of the test's named after it.
+// boot boots one guest, with a directory of the test that has its name.
 func (l *lab) boot(t *testing.T, name string, cfg guest.Config) *guest.Guest {
 	t.Helper()
 	image, err := guest.Find()
@@ -151,10 +149,10 @@ func (l *lab) boot(t *testing.T, name string, cfg guest.Config) *guest.Guest {
 	return g
 }
 
-// ours reports whether our program is at the peer's end.
+// ours reports whether the peer's end runs our program.
 func (l *lab) ours() bool { return l.peer != peerKernel }
 
-// transport is what our program at the peer's end uses.
+// transport returns the transport that our program uses at the peer's end.
 func (l *lab) transport() string {
 	if l.peer == peerVerbs {
 		return "verbs"
@@ -162,8 +160,7 @@ func (l *lab) transport() string {
 	return "softroce"
 }
 
-// cleanUpAtEnd leaves both ends without connections and programs when the test
-// has failed, so that the next one can begin.
+// cleanUpAtEnd ends all connections and programs of both ends if the test has failed, so that the next test can begin.
 func (l *lab) cleanUpAtEnd(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -175,11 +172,11 @@ func (l *lab) cleanUpAtEnd(t *testing.T) {
 func (l *lab) cleanUp(t *testing.T) {
 	s := script(t, "cleanup", env{"nqn": targetNQN})
 	for _, at := range []end{hostEnd, peerEnd} {
-		_, _ = l.run(at, 30*time.Second, s) // it fails where there is nothing to clean up
+		_, _ = l.run(at, 30*time.Second, s) // it fails if there is nothing to clean up
 	}
 }
 
-// artefacts makes the test's directory, which outlives it if it fails.
+// artefacts makes the test's directory, which is kept if the test fails.
 func artefacts(t *testing.T) string {
 	t.Helper()
 	if *keep != "" {
@@ -209,7 +206,7 @@ func artefacts(t *testing.T) string {
 	return dir
 }
 
-// link sets both ends to an MTU.
+// link sets the MTU of both ends.
 func (l *lab) link(t *testing.T, mtu int) {
 	t.Helper()
 	l.mtu = mtu
@@ -222,8 +219,8 @@ func (l *lab) link(t *testing.T, mtu int) {
 	l.onHost(t, time.Minute, "reachable", nil)
 }
 
-// segmentation says whether super-packets of the peer pass the link as they are
-// (on), or in segments (off), which captures and losses want.
+// segmentation sets whether super-packets of the peer pass the link unsegmented (on), or in segments (off), as captures
+// and losses need.
 func (l *lab) segmentation(t *testing.T, state string) {
 	t.Helper()
 	if l.other == nil { // rxe sends none
@@ -231,17 +228,17 @@ func (l *lab) segmentation(t *testing.T, state string) {
 	}
 }
 
-// env are a script's parameters.
+// An env has a script's parameters.
 type env map[string]any
 
-// with returns both; what more says counts.
+// with returns the parameters of both; those of more take precedence.
 func (e env) with(more env) env {
 	both := maps.Clone(e)
 	maps.Copy(both, more)
 	return both
 }
 
-// script is the library, the parameters and one of the files in scripts.
+// script returns the library, the parameters and one of the files in scripts.
 func script(t *testing.T, name string, e env) string {
 	t.Helper()
 	lib, err := scripts.ReadFile("scripts/lib.sh")
@@ -274,8 +271,7 @@ const (
 	peerEnd
 )
 
-// onHost runs a script at the host's end, onPeer at the other. A script that
-// fails ends the test.
+// onHost runs a script at the host's end, onPeer one at the other. A script that fails ends the test.
 func (l *lab) onHost(t *testing.T, limit time.Duration, name string, e env) string {
 	t.Helper()
 	return l.must(t, hostEnd, limit, name, e)
@@ -309,14 +305,13 @@ func (l *lab) run(at end, limit time.Duration, s string) (string, error) {
 	return l.host.Run(context.Background(), limit, l.numbered(s))
 }
 
-// numbered adds the end mark in the kernel's log, which shows what was logged
-// before the script's end.
+// numbered adds the end mark in the kernel's log, which separates what was logged before the script's end.
 func (l *lab) numbered(s string) string {
 	l.scripts++
 	return fmt.Sprintf("trap 'echo \"<6>interop: %d done\" >/dev/kmsg' EXIT\n%s", l.scripts, s)
 }
 
-// notes are the lines of a script's output that start with "# ".
+// notes returns the lines of a script's output that start with "# ".
 func notes(out string) string {
 	var s string
 	for line := range strings.Lines(out) {

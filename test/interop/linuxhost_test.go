@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A check is one script on the Linux host.
+// A check is a script on the Linux host.
 type check struct {
 	name    string
 	script  string
 	limit   time.Duration
-	more    env            // beside the setting's
-	allowed *regexp.Regexp // in the kernel's log
+	more    env            // in addition to the setting's
+	allowed *regexp.Regexp // lines of the kernel's log that are no complaint
 }
 
 // linuxHost: "Linux host → our target, for {memory, file} × {MTU 1500, 9000}
@@ -43,12 +43,11 @@ var hostChecks = []check{
 	{name: "disconnect", script: "disconnect", limit: 30 * time.Second, more: env{"limit_ms": 1000}, allowed: cancelledKeepAlive},
 }
 
-// captured is how many checks, from the first, are recorded for tshark: those
-// that send every kind of message, few of each.
+// captured is how many checks, from the first one on, are recorded for tshark: those that send every kind of message,
+// but few of each.
 const captured = 4
 
-// judge runs all checks in one setting; one that fails ends it, since the next
-// would only fail after it.
+// judge runs all checks in one setting, until one fails: the next ones would only fail as a consequence.
 func (l *lab) judge(t *testing.T, s setting) {
 	l.startTarget(t, s)
 	l.segmentation(t, "off")
@@ -57,7 +56,7 @@ func (l *lab) judge(t *testing.T, s setting) {
 	at := l.logEnd(t)
 	for i, c := range hostChecks {
 		ok := t.Run(c.name, func(t *testing.T) {
-			defer func() { at = l.wantCleanLog(t, at, c.allowed) }() // also of a check that failed
+			defer func() { at = l.wantCleanLog(t, at, c.allowed) }() // also after a failed check
 			l.onHost(t, c.limit, c.script, s.env().with(c.more))
 		})
 		if i == captured-1 || !ok && i < captured {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// An impairment is one way in which the link loses and reorders.
+// An impairment is one way in which the link loses and reorders packets.
 type impairment struct {
 	name   string
-	atPeer bool // what we send, not what the host sends
+	atPeer bool // our packets are impaired, not the host's
 	impair string
 	filter string // all, or not-sends
-	resets bool   // the host may give up the controller, after a retransmission of its own
+	resets bool   // the host may give up the controller after retransmitting itself
 }
 
 // loss: "fio verify of 1 MiB (512 B–64 KiB, QD 8) against our target under
@@ -58,14 +58,16 @@ func (l *lab) impaired(t *testing.T, i impairment) {
 	l.onHost(t, time.Minute, "disconnect", e.with(env{"limit_ms": 5000}))
 }
 
-// wantResetsExplained: rxe of Linux 6.12 has weaknesses. After a sequence NAK, an RNR
-// NAK or its timer it re-runs fast registrations that are already done and fails
-// its own queue pair 10 to 16 ms later. After it has asked for a READ, or for the rest of
-// one, again, its queue pair can end up in the error state with no error reported (a warning
-// of rxe_comp.c, once): that is a target's part, so with rxe at both ends the
-// peer's retransmissions and ends count too. Two kernels show both, and worse: queue pairs
-// that fall silent until commands time out. With them it is only reported. A reset for
-// another reason is ours.
+// wantResetsExplained fails the test for a reset that rxe's own weaknesses do not explain. rxe of Linux 6.12 has two:
+//
+//   - After a sequence NAK, an RNR NAK or its timer it repeats fast registrations that are already done, and fails its
+//     own queue pair 10 to 16 ms later.
+//   - After it has requested a READ, or the rest of one, again, its queue pair can end up in the error state without
+//     an error being reported (a warning of rxe_comp.c, once). A target does that, so with rxe at both ends the peer's
+//     retransmissions and disconnects count too.
+//
+// With two kernels both occur, and worse: queue pairs fall silent until commands time out. There, unexplained resets
+// are only reported. Any other reset is the fault of our program.
 func wantResetsExplained(t *testing.T, lines []kernelLine, capture, peer string) {
 	t.Helper()
 	report := t.Errorf
@@ -85,7 +87,7 @@ func wantResetsExplained(t *testing.T, lines []kernelLine, capture, peer string)
 	ends := giveUps(packets, peer != peerSoftroce)
 	t.Logf("%d resets, %d times connections ended, %d packets", resets, len(ends), len(packets))
 	for _, g := range ends {
-		// Under emulation a worker takes its time between the two.
+		// Under emulation the kernel's worker may be late to disconnect after the retransmission.
 		if !g.retransmitted || g.retransmission > time.Second {
 			report("%d connections ended at %v: no retransmission in the second before: %+v",
 				g.connections, g.at.Format("15:04:05.000000"), g)
@@ -96,7 +98,7 @@ func wantResetsExplained(t *testing.T, lines []kernelLine, capture, peer string)
 	}
 }
 
-// netem puts an impairment on the side it names.
+// netem impairs the side that the impairment names.
 func (l *lab) netem(t *testing.T, i impairment) {
 	t.Helper()
 	e := env{"delay": "delay 1ms", "impair": i.impair, "filter": i.filter}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hostNQN is lib.sh's.
+// hostNQN is the NQN of lib.sh.
 const hostNQN = "nqn.2014-08.org.nvmexpress:uuid:6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b01"
 
 // A live is a target that is changed while the kernel's host is connected.
@@ -58,7 +58,7 @@ func (l *live) connect(t *testing.T, port, paths int) {
 // persistent discovery and referrals.
 func TestLiveChanges(t *testing.T) {
 	l := startLive(t)
-	// A refused or lost controller is said to be so.
+	// The host logs that a controller is refused or lost.
 	lost := regexp.MustCompile(`(?i)nvme nvme\d`)
 	for _, c := range []struct {
 		name    string
@@ -90,7 +90,7 @@ func (l *live) judgeDiscovery(t *testing.T) {
 	const referral = `.subtype == "discovery subsystem referral" and .traddr == "10.9.0.77"`
 	provider := "roce-v2"
 	if l.transport() == "verbs" {
-		provider = "not specified" // the device's matter
+		provider = "not specified" // the device decides
 	}
 	ours := fmt.Sprintf(`.subnqn == "%s" and .trsvcid == "%%d" and .rdma_prtype == "%s"`, targetNQN, provider)
 	seen("", fmt.Sprintf(ours, 4420), second)
@@ -99,7 +99,7 @@ func (l *live) judgeDiscovery(t *testing.T) {
 	persistent("start")
 	l.do(t, "subsystem add nqn.2026-01.org.example:second")
 	persistent("told")
-	seen("-p", second, referral) // by the controller that is there
+	seen("-p", second, referral) // by the controller that is connected
 	l.do(t, "referral add 10.9.0.77:4420")
 	persistent("told")
 	seen("-p", referral, "")
@@ -137,8 +137,7 @@ func (l *live) judgeFailover(t *testing.T) {
 	state(4421, "optimized")
 }
 
-// judgeHotChanges is what happens to other namespaces, and to the end of the
-// loaded one, while fio runs.
+// judgeHotChanges changes other namespaces, and the end of the loaded one, while fio runs.
 func (l *live) judgeHotChanges(t *testing.T) {
 	is := func(nsid, mib, ro int) {
 		t.Helper()
@@ -191,17 +190,16 @@ func (l *live) judgeMasking(t *testing.T) {
 	is(3, 32, 0)
 }
 
-// judgeListener takes one of two paths away under load.
+// judgeListener removes the listener of one of two paths under load.
 func (l *live) judgeListener(t *testing.T) {
 	l.load(t, "start")
 	l.do(t, "listener remove 2")
 	l.load(t, "finish")
 }
 
-// judgeHost: the host loses its controller for good, and can come back once it is
-// allowed.
+// judgeHost removes the host, which loses its controller for good. Once it is allowed again it can connect.
 func (l *live) judgeHost(t *testing.T) {
-	// What is left of the tests before still looks for the listener that went.
+	// A controller of earlier tests still tries to reach the removed listener.
 	l.host(t, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
 	l.connect(t, 4420, 1)
 	l.do(t, "host remove "+hostNQN)

@@ -10,8 +10,7 @@ import (
 // pathsEnd is the file that ends the program paths.
 const pathsEnd = "/tmp/paths.end"
 
-// startPaths starts a verified load of our host over paths, from an address of its own
-// at that end.
+// startPaths starts a verified load of our host over paths, from an address of its own at the given end.
 func (l *lab) startPaths(t *testing.T, at end, options string, paths ...string) {
 	t.Helper()
 	l.install(t, "./test/interop/paths", "paths")
@@ -19,14 +18,14 @@ func (l *lab) startPaths(t *testing.T, at end, options string, paths ...string) 
 	l.must(t, at, time.Minute, "background", env{"action": "start", "name": "paths", "command": command, "ready": "grep -q running /tmp/paths.out"})
 }
 
-// finishPaths ends it, which must be without any error, and returns what it said.
+// finishPaths ends the load, which must have had no error, and returns its output.
 func (l *lab) finishPaths(t *testing.T, at end) string {
 	t.Helper()
 	l.must(t, at, 10*time.Second, "foreground", env{"command": "touch " + pathsEnd})
 	return l.must(t, at, 2*time.Minute, "background", env{"action": "finish", "name": "paths", "limit": 90})
 }
 
-// wantPath waits until the program has printed a path's state.
+// wantPath waits until the program has printed the given state of a path.
 func (l *lab) wantPath(t *testing.T, at end, addr, state string) {
 	t.Helper()
 	l.must(t, at, time.Minute, "pathstate", env{"addr": addr, "state": state, "seconds": 40})
@@ -61,7 +60,7 @@ func TestMultipath(t *testing.T) {
 			port(id, "state", env{"state": "optimized"})
 		}
 	}
-	for id := 1; id <= 2; id++ { // for a moment there is no way at all
+	for id := 1; id <= 2; id++ { // for a moment there is no usable path
 		port(id, "state", env{"state": "inaccessible"})
 	}
 	time.Sleep(2 * time.Second)
@@ -114,8 +113,8 @@ func TestMultipathRestart(t *testing.T) {
 	}
 }
 
-// TestVerbsMultipath: our host on the kernel's rxe, over two addresses of our target. What
-// it sends to one of them is lost in silence, then to the other: no error, nothing lost.
+// TestVerbsMultipath: our host on the kernel's rxe, over two addresses of our target. What it sends to one address is
+// dropped, then what it sends to the other. The load must see no error and lose nothing.
 func TestVerbsMultipath(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerSoftroce)

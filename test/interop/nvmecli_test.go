@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestNVMeCLI: our program's commands print what nvme-cli's of the same names print, of
-// the same target and byte for byte, and end with the same status.
+// TestNVMeCLI: our program's commands print, byte for byte, what nvme-cli's commands of the same names print about the
+// same target, and end with the same status.
 func TestNVMeCLI(t *testing.T) {
 	needGuest(t)
 	if *peer != peerSoftroce {
@@ -37,12 +37,12 @@ func TestNVMeCLI(t *testing.T) {
 	l.onHost(t, time.Minute, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
 }
 
-// allFeatures ends with 1 in nvme-cli, as the last of the identifiers that it tries is that of no feature. Ours
-// ends with 0 where all that there are were read.
+// allFeatures ends with status 1 in nvme-cli, as the last identifier that it tries is not of a feature. Our program
+// ends with 0 if it has read all features.
 const allFeatures = "c get-feature --sel=1 --cdw11=1"
 
-// moving is what differs between two controllers of two hosts: their identifiers, how
-// many errors each has had, and the command set that each host selected.
+// moving matches what differs between two controllers of two hosts: their identifiers, how many errors each has had,
+// and the command set that each host selected.
 var moving = regexp.MustCompile(`(\bcntlid\s+: |"cntlid":|num_err_log_entries\s+: |"num_err_log_entries":|\bcc +: |"cc":|I/O Command Set Selected +\(CSS\): )[^,\n]+`)
 
 func (l *lab) compareAnswers(t *testing.T, i int, part string) {
@@ -70,8 +70,8 @@ func nthLine(lines []string, i int) string {
 	return "(end)"
 }
 
-// nvmeCLICases are commands with options that mean the same to both programs: all are
-// long where ours has the letter for the connection.
+// nvmeCLICases are commands with options that mean the same to both programs. Options are long if our program uses the
+// letter for the connection.
 var nvmeCLICases = []string{
 	"c id-ctrl", "c id-ctrl -o json", "c id-ns --namespace-id=1", "c id-ns --namespace-id=2 -o json",
 	"c list-ns", "c list-ns -o json", "c list-ns --namespace-id=2", "c list-ns --all",

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// portGone is what nvmet says when a subsystem leaves a port with controllers, and our
-// host when it is connected to by another name.
+// portGone matches what nvmet logs when a subsystem leaves a port that has controllers, and when our host connects
+// under another name.
 var portGone = regexp.MustCompile(`nvmet(_rdma)?: |nvme nvme\d+: `)
 
-// TestOurDiscovery: our host follows the kernel's discovery controllers, which refer to
-// each other, change, and have a name of their own; it connects to what they list, and
-// again when the kernel has ended that.
+// TestOurDiscovery: our host follows the kernel's discovery controllers, which refer to each other, change, and have a
+// unique name. It connects to the subsystems that they list, and reconnects when the kernel has ended a connection.
 func TestOurDiscovery(t *testing.T) {
 	needGuest(t)
 	needOneGuest(t)

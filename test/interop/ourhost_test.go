@@ -39,12 +39,11 @@ func (l *lab) hostAgainstKernel(t *testing.T, s setting) {
 	l.wantCleanLog(t, at, nil)
 }
 
-// kernelHas are the checks of our host's library that the kernel's target must pass. It
-// has neither Compare, fused commands, Verify nor Copy.
+// kernelHas are the checks of our host's library that the kernel's target must pass. It supports neither Compare, fused
+// commands, Verify nor Copy.
 const kernelHas = "durable write;vectored;write zeroes;discard;features;write protection;unknown command;cancel;deadlines;durable write again;"
 
-// ourHostChecks are what our host must do; with -peer=kernel, what Linux does in
-// its place.
+// ourHostChecks returns the checks of our host; with -peer=kernel, those of Linux's host in its place.
 func (l *lab) ourHostChecks() []check {
 	if l.ours() {
 		return []check{

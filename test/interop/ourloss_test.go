@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// ourLoss: our host against Linux nvmet-rdma, with 3 % lost and 5 % reordered in both
-// directions, 1 ms each: verified writes without an error, whatever is to be connected
-// again. With -peer=kernel Linux's host does what it can in its place: fio, which
-// verifies too.
+// ourLoss runs our host against Linux nvmet-rdma, with 3 % lost and 5 % reordered in both directions, and a delay of 1
+// ms in each. Verified writes must end without an error, whatever must be reconnected. With -peer=kernel Linux's host
+// is used, as far as it can: with fio, which verifies too.
 //
-// rdma_rxe, which asks for the data of writes there, ends connections for what it does
+// rdma_rxe, which requests the data of writes here, ends connections through its own faults (see wantResetsExplained).
 // itself (see wantResetsExplained).
 func ourLoss() suite {
 	return suite{
@@ -27,7 +26,7 @@ func (l *lab) ourHostLoses(t *testing.T) {
 	t.Cleanup(func() { l.onHost(t, time.Minute, "nvmet", e.with(env{"action": "stop"})) })
 	l.cleanUpAtEnd(t)
 	at := l.logEnd(t)
-	stop := l.startCapture(t, "ourloss", 128) // for who fails
+	stop := l.startCapture(t, "ourloss", 128) // to examine a failure
 	if l.ours() {
 		l.startPaths(t, peerEnd, "-host "+s.peerAddr(), s.hostAddr()+":4420")
 	} else {

@@ -9,13 +9,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/guest"
 )
 
-// pathFailed is what the host logs when a target that ends takes a path: requests that fail
-// there (nvme0c0n1) are repeated, and only an error of the disk (nvme0n1) is one of its user's.
+// pathFailed matches what the host logs when a target that ends takes a path away. Requests that fail on a path
+// (nvme0c0n1) are repeated; only an error of the disk (nvme0n1) reaches its user.
 var pathFailed = regexp.MustCompile(controllerLost.String() + `|\bnvme\d+c\d+n\d+\b`)
 
-// TestPackage: the Debian package installs, serves a Linux host, is upgraded and replaced by
-// nvmeof-verbs while that host works, which sees no error, and is purged but for what is the
-// administrator's.
+// TestPackage: the Debian package installs and serves a Linux host. It is upgraded, and replaced by nvmeof-verbs, while
+// the host works, which must see no error. Purging it removes everything but the administrator's files.
 func TestPackage(t *testing.T) {
 	needGuest(t)
 	l := newSingle(t, peerSoftroce, guest.Config{CPUs: 4, Systemd: true})
@@ -40,6 +39,6 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	l.wantCleanLog(t, at, pathFailed)                                          // the other package has stopped the target, and started its own
-	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 10_000})) // how long it takes is for other tests
+	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 10_000})) // other tests judge how long it takes
 	l.onHost(t, 2*time.Minute, "purge", nil)
 }

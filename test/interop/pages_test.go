@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 	l.onHost(t, time.Minute, "foreground", env{"command": "nvme disconnect -n " + targetNQN})
 }
 
-// judgePages compares what pages.sh kept.
+// judgePages compares what pages.sh recorded.
 func judgePages(t *testing.T, p pages) {
 	for _, c := range []struct {
 		name  string
@@ -77,7 +77,7 @@ func (p pages) wantDone(t *testing.T, names ...string) {
 	}
 }
 
-// wantRefused wants a text of the answer: a status as nvme-cli prints it.
+// wantRefused fails the test unless each answer has a text: a status as nvme-cli prints it.
 func (p pages) wantRefused(t *testing.T, text string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -103,7 +103,7 @@ func (p pages) json(t *testing.T, name string) node {
 	return node{v}
 }
 
-// at follows keys and indices; what is not there is a node of nil.
+// at follows keys and indices. It returns a node of nil if there is no such part.
 func (n node) at(path ...any) node {
 	for _, k := range path {
 		switch v := n.v.(type) {
@@ -123,7 +123,7 @@ func (n node) at(path ...any) node {
 
 func (n node) String() string { return strings.TrimSpace(fmt.Sprint(n.v)) }
 
-// number is -1 for what is none.
+// number returns the number in the node, or -1 if it is none.
 func (n node) number() int64 {
 	i, err := strconv.ParseInt(n.String(), 10, 64)
 	if err != nil {
@@ -132,7 +132,7 @@ func (n node) number() int64 {
 	return i
 }
 
-// fields are wanted members of an object; all values compare as text.
+// fields are the wanted members of an object. All values are compared as text.
 type fields map[string]any
 
 func (n node) want(t *testing.T, what string, want fields) {
@@ -144,7 +144,7 @@ func (n node) want(t *testing.T, what string, want fields) {
 	}
 }
 
-// is wants the whole as it is in JSON.
+// is fails the test unless the whole node is want in JSON.
 func (n node) is(t *testing.T, what, want string) {
 	t.Helper()
 	if got, err := json.Marshal(n.v); err != nil || string(got) != want {
@@ -174,7 +174,7 @@ func (p pages) controller(t *testing.T) {
 	}
 }
 
-// spaces are what the namespaces were made of.
+// spaces describe the namespaces.
 var spaces = []struct{ nsid, bytes, shift, optimal int }{{1, targetSize, 9, 4096}, {2, 64 << 20, 12, 4096}}
 
 func (p pages) namespaces(t *testing.T) {
@@ -215,7 +215,7 @@ func (p pages) namespaces(t *testing.T) {
 	}
 }
 
-// lists are what nvme-cli makes of sysfs and Identify together.
+// lists checks what nvme-cli derives from sysfs and Identify together.
 func (p pages) lists(t *testing.T) {
 	id := p.json(t, "id-ctrl")
 	p.json(t, "list-ctrl").at("ctrl_list").is(t, "list-ctrl", fmt.Sprintf(`[{"ctrl_id":%s}]`, id.at("cntlid")))
@@ -233,7 +233,7 @@ func (p pages) lists(t *testing.T) {
 	for name, list := range map[string]node{"list -v": sub.at("Namespaces"), "list": p.json(t, "list").at("Devices")} {
 		for i := range spaces {
 			ns := list.at(i)
-			nsid := ns.at("NSID").number() // list has it as NameSpace
+			nsid := ns.at("NSID").number() // nvme list names it NameSpace
 			s := spaces[max(nsid, ns.at("NameSpace").number())-1]
 			ns.want(t, name, fields{"UsedBytes": 0, "MaximumLBA": s.bytes >> s.shift, "PhysicalSize": s.bytes, "SectorSize": 1 << s.shift})
 		}
@@ -249,7 +249,7 @@ func (p pages) logs(t *testing.T) {
 	for i := range 2 { // nvme-cli reads the log of each command set of CAP
 		sets.at(i, "admin_cmd_set").is(t, "admin commands", `{"ACS_10 (Get Features)":1,"ACS_12 (Asynchronous Event Request)":1,`+
 			`"ACS_2 (Get Log Page)":1,"ACS_24 (Keep Alive)":1,"ACS_6 (Identify)":1,"ACS_8 (Abort)":1,"ACS_9 (Set Features)":1}`)
-		if i == 0 { // the zoned set, which nvme-cli lists first
+		if i == 0 { // of the zoned command set, which nvme-cli lists first
 			sets.at(i, "io_cmd_set").is(t, "I/O commands of the zoned set", `{}`)
 			continue
 		}
@@ -283,8 +283,8 @@ func (p pages) logs(t *testing.T) {
 	p.json(t, "ana-groups").at("ANA DESC LIST ", 0).want(t, "ana-log --groups", fields{"grpid": 1, "nnsids": 0, "state": "optimized"})
 }
 
-// What Get Features has of each feature: the value that Linux leaves it at, and the
-// default. Those with data are judged by that.
+// featureValues are what Get Features must return for each feature: the current value, as Linux leaves it, and the
+// default. Features that return data are checked by this value too.
 var featureValues = []struct {
 	id               capsule.FID
 	current, initial uint32
@@ -314,7 +314,7 @@ const (
 	each   = capsule.FeatureNamespaceSpecific
 )
 
-// features are the identifiers for the script.
+// features returns the identifiers for the script.
 func features() string {
 	var ids []string
 	for _, f := range featureValues {
@@ -323,7 +323,7 @@ func features() string {
 	return strings.Join(ids, " ")
 }
 
-// feature is the value and the decoded rest of one answer.
+// feature returns the value and the decoded rest of one answer.
 func (p pages) feature(t *testing.T, name string, id capsule.FID, selected string) (uint64, node) {
 	t.Helper()
 	n := p.json(t, name)
@@ -349,7 +349,7 @@ func (p pages) features(t *testing.T) {
 	}
 	p.wantRefused(t, "Invalid Field in Command", "feature-03", "feature-08", "feature-10")
 
-	// The kernel set the time; the guest's is the clock of this machine.
+	// The kernel has set the timestamp; the guest's clock is that of this machine.
 	_, stamp := p.feature(t, "feature-0e-0", capsule.FeatureTimestamp, "Current")
 	if age := time.Since(time.UnixMilli(stamp.at("timestamp").number())); age < -time.Minute || age > 10*time.Minute {
 		t.Errorf("timestamp %v is %v old", stamp, age)
@@ -362,8 +362,8 @@ func (p pages) features(t *testing.T) {
 	}
 }
 
-// hostID is the first half of list-subsys' as nvme-cli has it of the feature: a little
-// endian number.
+// hostID returns the first half of list-subsys' host identifier, as nvme-cli prints the feature's: as a little-endian
+// number.
 func (p pages) hostID(t *testing.T) string {
 	digits := strings.ReplaceAll(p.json(t, "list-subsys").at(0, "HostID").String(), "-", "")
 	var low string
@@ -377,7 +377,7 @@ func (p pages) hostID(t *testing.T) string {
 	return v.String()
 }
 
-// Bytes and commands of the script's dd, by the suffix of the SMART page.
+// moved has the bytes and commands of the script's dd, by the suffix of the SMART page.
 var moved = map[string]struct{ bytes, commands int64 }{
 	"": {12 << 20, 192}, "-1": {8 << 20, 128}, "-2": {4 << 20, 64},
 }
@@ -405,7 +405,7 @@ func (p pages) smart(t *testing.T) {
 	}
 }
 
-// errors are of the script's three bad commands, the newest first.
+// errors checks the entries of the script's three bad commands, the newest first.
 func (p pages) errors(t *testing.T) {
 	p.wantRefused(t, "(0x4080)", "past-a", "past-b")
 	p.wantRefused(t, "(0x4001)", "unknown")
@@ -467,13 +467,13 @@ func (p pages) reservations(t *testing.T) {
 	p.json(t, "resv-none").want(t, "resv-report", fields{"gen": 0, "rtype": 0, "regctl": 0, "ptpls": 0})
 	held := p.json(t, "resv-held")
 	held.want(t, "resv-report", fields{"gen": 1, "rtype": 3, "regctl": 1, "ptpls": 0})
-	held.at("regctlext", 0).want(t, "its registrant", fields{"cntlid": uint16(capsule.ControllerIDDynamic), // of dynamic controllers
+	held.at("regctlext", 0).want(t, "its registrant", fields{"cntlid": uint16(capsule.ControllerIDDynamic), // of controllers of the dynamic model
 		"rcsts": 1, "rkey": 0xa1, "hostid": strings.ReplaceAll(p.json(t, "list-subsys").at(0, "HostID").String(), "-", "")})
 	p.json(t, "resv-after").want(t, "resv-report", fields{"gen": 2, "rtype": 0, "regctl": 0})
 	p.json(t, "resv-notif").want(t, "resv-notif-log", fields{"count": 0, "rn_log_type": 0, "num_logs": 0, "NSID": 0})
 }
 
-// reset is a new controller over fabrics, of the same subsystem.
+// reset checks what a new controller over fabrics, of the same subsystem, has.
 func (p pages) reset(t *testing.T) {
 	p.wantDone(t, "rescan", "reset-limit", "reset-marker", "reset")
 	before := p.json(t, "id-ctrl")

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// restart: "Our target dies and comes back (kill -9, 5 s, start) under
-// fio with --verify: the kernel reconnects by itself, fio ends with no error,
-// data intact (file namespace)." Then it dies and stops under a connection and is there
-// again at once: nothing of what was keeps its port.
+// restart: "Our target dies and comes back (kill -9, 5 s, start) under fio with --verify: the kernel reconnects by
+// itself, fio ends with no error, data intact (file namespace)." Then it is killed, and stopped, under a connection and
+// starts again at once: the old process must not leave its port in use.
 func restart() suite {
 	return suite{
 		name: "Restart", cells: []cell{{"file,mtu=1500,ipv4", 1500, (*lab).judgeRestart}},
@@ -37,7 +36,7 @@ func (l *lab) judgeRestart(t *testing.T) {
 	if !reconnected {
 		t.Error("the host never reconnected, so the target was not away")
 	}
-	for _, action := range []string{"kill", "stop"} { // neither leaves anything that keeps the port
+	for _, action := range []string{"kill", "stop"} { // neither may leave the port in use
 		l.targetAction(t, s, action+"-revive")
 		l.onHost(t, time.Minute, "foreground", e.with(env{
 			"command": `dd if="$(block_device "$nqn" 1)" of=/dev/null bs=64k count=16 iflag=direct status=none`,

@@ -12,13 +12,13 @@ var (
 	namespaces = flag.Int("namespaces", 3000, "how many namespaces that target has")
 )
 
-// What the kernel logs when it gives a controller up for good.
+// givenUp matches what the kernel logs when it gives a controller up for good.
 var givenUp = regexp.MustCompile(`Removing ctrl|is not allowed|Connect .* failed|will not retry|ret=16\d{3}`)
 
-// TestHostReturns: a target with 3,000 namespaces, of which the kernel's host may use two, is
-// killed and started again, and the host tries to come back all the time while it starts.
-// It always has its disks again, under their names, and who writes to one never sees an
-// error. Nor when the target comes back without the file of one: who writes there waits.
+// TestHostReturns: a target with 3,000 namespaces, of which the kernel's host may use two, is killed and started again.
+// The host tries to reconnect all the time while the target starts. It must always get its disks back under their
+// names, and a program that writes to one must never see an error. The same holds if the target comes back without the
+// file of one: a program that writes to that disk waits.
 func TestHostReturns(t *testing.T) {
 	needGuest(t)
 	if *peer == peerKernel {

@@ -16,22 +16,21 @@ type cell struct {
 	run  func(*lab, *testing.T)
 }
 
-// A suite is a row of the table: what is judged with our program at the peer's end, over
-// every transport. Over softroce all cells are a test of their own in every run; over
-// verbs, in another guest, TestVerbsGuests has the chosen ones, and with -whole all.
-// With -peer=verbs or -peer=kernel the test of its own has all cells over that.
+// A suite is a row of the table: tests of our program at the peer's end, over every transport. Over softroce a test of
+// its own runs all cells in every run. Over verbs, in another guest, TestVerbsGuests runs the chosen cells, or all with
+// -whole. With -peer=verbs or -peer=kernel the suite's own test runs all cells over that peer.
 type suite struct {
 	name  string
 	cells []cell
 	verbs []string // cells over verbs in every run
 }
 
-// The suites, in the order in which TestVerbsGuests has them.
+// suites returns the suites, in the order in which TestVerbsGuests runs them.
 func suites() []suite {
 	return []suite{linuxHost(), ourHost(), loss(), ourLoss(), restart()}
 }
 
-// test judges all cells over what -peer says.
+// test runs all cells with the peer of -peer.
 func (s suite) test(t *testing.T) {
 	needGuest(t)
 	s.judge(t, newLab(t), func(string) bool { return true })
@@ -57,8 +56,7 @@ func TestLoss(t *testing.T)          { loss().test(t) }
 func TestOurLoss(t *testing.T)       { ourLoss().test(t) }
 func TestTargetRestart(t *testing.T) { restart().test(t) }
 
-// TestVerbsGuests: our program over verbs on an rxe of its own, with the kernel's host
-// and target in another guest.
+// TestVerbsGuests runs our program over verbs on an rxe of its own, with the kernel's host and target in another guest.
 func TestVerbsGuests(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerVerbs)
@@ -69,7 +67,7 @@ func TestVerbsGuests(t *testing.T) {
 	}
 }
 
-// TestSuites: what the table chooses is in it.
+// TestSuites: every cell that a suite names for verbs exists.
 func TestSuites(t *testing.T) {
 	for _, s := range suites() {
 		for _, name := range s.verbs {
@@ -83,7 +81,7 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// settings are all combinations of these.
+// settings returns all combinations of the storages, MTUs and address families.
 func settings(storages ...string) (all []setting) {
 	for _, mtu := range []int{1500, 9000} {
 		for _, storage := range storages {
@@ -95,7 +93,7 @@ func settings(storages ...string) (all []setting) {
 	return all
 }
 
-// cellsOf makes a cell of each setting.
+// cellsOf returns a cell for each setting.
 func cellsOf(all []setting, run func(*lab, *testing.T, setting)) (cells []cell) {
 	for _, s := range all {
 		cells = append(cells, cell{

@@ -10,8 +10,8 @@ import (
 
 var takeovers = flag.Int("takeovers", 12, "how often TestTakeover replaces the target")
 
-// TestTakeover: one target after another takes over under fio with --verify. The kernel
-// notices nothing: no connection is lost, no command fails or is sent again.
+// TestTakeover: one target process after another takes over under fio with --verify. The kernel must notice nothing: no
+// connection is lost, no command fails or is sent again.
 func TestTakeover(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
@@ -41,8 +41,8 @@ func TestTakeover(t *testing.T) {
 	if times != *takeovers {
 		t.Errorf("%d of %d takeovers have a pause: %s", times, *takeovers, notes)
 	}
-	// The guest is emulated, and its processors are the machine's when nobody else has them: it
-	// judges behaviour. How long commands wait cmd/nvmeof TestTakeover bounds.
+	// The guest is emulated, and gets the machine's processors only when they are free, so this test judges behaviour.
+	// The test TestTakeover of cmd/nvmeof bounds how long commands wait.
 	t.Logf("%d takeovers, commands waited %.0f ms at most", times, 1000*longest)
 	l.wantCleanLog(t, at, nil)
 	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 1000}))

@@ -13,7 +13,7 @@ const (
 	targetSize = 256 << 20 // bytes of each namespace
 )
 
-// A setting is one combination in which a target is judged.
+// A setting is one combination in which a target is tested.
 type setting struct {
 	storage string // memory or file
 	mtu     int
@@ -34,18 +34,17 @@ func (s setting) hostAddr() string {
 	return "10.9.0.2"
 }
 
-// env are the parameters that scripts on the host want.
+// env returns the parameters of scripts on the host.
 func (s setting) env() env {
 	pastEnd := `\(0x4080\)` // LBA Out of Range, do not retry
 	if *peer == peerKernel {
-		pastEnd = `\(0x6006\)` // what nvmet says of null_blk
+		pastEnd = `\(0x6006\)` // the status that nvmet returns for null_blk
 	}
 	return env{"past_end": pastEnd, "nqn": targetNQN, "addr": s.peerAddr(), "host": s.hostAddr(), "family": s.family,
 		"bytes": targetSize, "queues": 4}
 }
 
-// startTarget starts a target with one namespace at the peer, for as long as the
-// test runs.
+// startTarget starts a target with one namespace at the peer, which runs until the test ends.
 func (l *lab) startTarget(t *testing.T, s setting) {
 	t.Helper()
 	l.targetAction(t, s, "start")
@@ -55,20 +54,19 @@ func (l *lab) startTarget(t *testing.T, s setting) {
 			t.Logf("what the target logged:\n%s", l.targetLog())
 		}
 	})
-	l.cleanUpAtEnd(t) // before the target stops
+	l.cleanUpAtEnd(t) // runs before the target is stopped
 }
 
-// targetLog is the end of what the target logged, with its counters if it has
-// stopped.
+// targetLog returns the end of the target's log, with its counters if it has stopped.
 func (l *lab) targetLog() string {
 	b, err := os.ReadFile(filepath.Join(l.peerDir, "target.log"))
 	if err != nil {
-		return err.Error() // there is none of nvmet
+		return err.Error() // nvmet has no log file
 	}
 	return string(b[max(0, len(b)-6000):])
 }
 
-// targetAction is start, stop, kill, revive, kill-revive or stop-revive.
+// targetAction runs an action: start, stop, kill, revive, kill-revive or stop-revive.
 func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	t.Helper()
 	e := s.env()
@@ -84,8 +82,8 @@ func (l *lab) targetAction(t *testing.T, s setting, action string) {
 	l.onPeer(t, 90*time.Second, program, e)
 }
 
-// install builds a program of this module and puts it below /usr/local/bin at the
-// peer's end: static, or with the verbs transport where the peer's end uses it.
+// install builds a program of this module and puts it below /usr/local/bin at the peer's end. It is static, or has the
+// verbs transport if the peer's end uses that.
 func (l *lab) install(t *testing.T, pkg, name string) {
 	t.Helper()
 	l.installWith(t, l.transport(), pkg, name)
@@ -100,20 +98,20 @@ func (l *lab) installWith(t *testing.T, transport, pkg, name string) {
 	if transport == "verbs" {
 		cgo, tags = "1", "verbs"
 	}
-	build := exec.Command("go", "build", "-C", "../..", "-tags", tags, "-ldflags=-s -w", "-o", filepath.Join(l.peerDir, name), pkg) // a third less to copy
+	build := exec.Command("go", "build", "-C", "../..", "-tags", tags, "-ldflags=-s -w", "-o", filepath.Join(l.peerDir, name), pkg) // -s -w: a third less to copy
 	build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build -tags '%s' %s: %v\n%s(verbs needs gcc, libibverbs-dev and librdmacm-dev)", tags, pkg, err, out)
 	}
 	at := peerEnd
 	if l.other == nil {
-		at = hostEnd // the same file system, and there from the start
+		at = hostEnd // the same file system, which exists from the start
 	}
 	l.must(t, at, time.Minute, "foreground", env{"command": "cp /mnt/host/" + name + " /usr/local/bin/"})
 	l.installed[name] = true
 }
 
-// alsoAtHost puts a program that was installed at the peer's end at the host's, too.
+// alsoAtHost also puts a program that was installed at the peer's end at the host's end.
 func (l *lab) alsoAtHost(t *testing.T, name string) {
 	t.Helper()
 	if l.other == nil {

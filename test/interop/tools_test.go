@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// A tool is a program of rdma-core or perftest at one end, and a command of ours, or the
-// tool itself, at the other; %A is the server's address, %D says which device (perftest
-// needs that of rxe).
+// A tool is a program of rdma-core or perftest at one end, and a command of ours, or the tool itself, at the other. In
+// its options %A is the server's address, and %D selects the device, which perftest needs on rxe.
 type tool struct {
 	name   string
 	server string
 	client string
-	// What is not the tool's name and options at our end.
+	// Options at our end, if they differ from the tool's name and options.
 	ourServer, ourClient string
 }
 
-// commands are ours by the names of the tools; they take the tools' options.
+// commands maps the tools to our commands, which accept the tools' options.
 var commands = map[string]string{
 	"rping":      "ping",
 	"ib_send_bw": "send-bw", "ib_send_lat": "send-lat",
@@ -27,7 +26,7 @@ var commands = map[string]string{
 	"ib_atomic_bw": "atomic-bw", "ib_atomic_lat": "atomic-lat",
 }
 
-// ourCommand is a command line of ours that stands for a tool's.
+// ourCommand returns our command line that replaces a tool's.
 func (l *lab) ourCommand(tool, ours string) string {
 	if ours == "" {
 		name, options, _ := strings.Cut(tool, " ")
@@ -36,7 +35,7 @@ func (l *lab) ourCommand(tool, ours string) string {
 	return "/usr/local/bin/nvmeof rdma " + ours + " --provider " + l.transport()
 }
 
-// measure is a tool of perftest with the options that both ends get.
+// measure returns a tool of perftest with options that both ends get.
 func measure(name, program, options string) tool {
 	both := program + " -R %D -F " + options
 	return tool{name: name, server: both, client: both + " %A"}
@@ -61,8 +60,8 @@ var tools = []tool{
 	measure("ib_atomic_bw,compare-and-swap", "ib_atomic_bw", "-A CMP_AND_SWAP -n 200"),
 }
 
-// edgeTools have the smallest and the largest messages, and more than a queue holds;
-// latencies have small ones.
+// edgeTools send the smallest and the largest messages, and more messages than a queue holds. The latency tools send
+// small ones.
 var edgeTools = []tool{
 	measure("ib_send_lat", "ib_send_lat", "-n 300"),
 	measure("ib_write_lat", "ib_write_lat", "-n 300"),
@@ -84,11 +83,10 @@ var edgeTools = []tool{
 	measure("ib_read_lat,64K", "ib_read_lat", "-s 65536 -n 100"),
 }
 
-// ipv6Tools are those that accept an IPv6 address as they are.
+// ipv6Tools are those that accept an IPv6 address without further options.
 var ipv6Tools = []tool{ping("rping", "-C 10 -v"), hello(7473)}
 
-// TestTools: rdma-core's and perftest's own tools against "nvmeof rdma", each in both
-// directions, over the RDMA CM.
+// TestTools runs rdma-core's and perftest's own tools against "nvmeof rdma", each in both directions, over the RDMA CM.
 func TestTools(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
@@ -118,8 +116,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// exercise runs a tool's server at one end and its client at the other; both must
-// end well, and the kernel must have nothing to say.
+// exercise runs a tool's server at one end and its client at the other. Both must succeed, and the kernel must log no
+// complaint.
 func (l *lab) exercise(t *testing.T, tool tool, server, client end) {
 	logged := l.logEnd(t)
 	l.cleanUpAtEnd(t)
@@ -128,8 +126,8 @@ func (l *lab) exercise(t *testing.T, tool tool, server, client end) {
 		if err == nil {
 			break
 		}
-		// perftest connects twice, and its server listens anew in between: a fast
-		// client comes too early. Our own server listens all the time.
+		// perftest connects twice, and its server listens anew in between, so a fast client may be early. Our own
+		// server listens all the time.
 		if l.ours() || try == 5 || !strings.Contains(err.Error(), "REJECTED; error: 8") {
 			t.Fatal(err)
 		}
@@ -138,7 +136,7 @@ func (l *lab) exercise(t *testing.T, tool tool, server, client end) {
 	l.wantCleanLog(t, logged, nil)
 }
 
-// serveOnce returns the client's error.
+// serveOnce runs the server and the client once, and returns the client's error.
 func (l *lab) serveOnce(t *testing.T, tool tool, server, client end) error {
 	words := func(command, ours string, at end) string {
 		if at == peerEnd && l.ours() {
@@ -147,7 +145,7 @@ func (l *lab) serveOnce(t *testing.T, tool tool, server, client end) error {
 		addr := map[end]string{hostEnd: "10.9.0.2", peerEnd: "10.9.0.1"}[server]
 		return strings.NewReplacer("%A", addr, "%D", "-d rxe0").Replace(command)
 	}
-	// The kernel shows a listener shortly before it answers.
+	// The kernel shows a listener shortly before the listener answers.
 	ready := "rdma resource show cm_id | grep -q LISTEN && sleep 0.3"
 	if server == peerEnd && l.ours() {
 		ready = "grep -q listening /tmp/server.out"
@@ -163,7 +161,7 @@ func (l *lab) serveOnce(t *testing.T, tool tool, server, client end) error {
 	return nil
 }
 
-// bandwidth is the line of perftest's table, or nothing.
+// bandwidth returns the line of figures in perftest's table, or "".
 func bandwidth(out string) string {
 	_, table, _ := strings.Cut(out, "#bytes")
 	lines := strings.SplitN(table, "\n", 3)

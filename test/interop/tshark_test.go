@@ -8,12 +8,11 @@ import (
 	"testing"
 )
 
-// A malformedKind is what tshark stumbles over: packets of one BTH opcode in one
-// of its dissectors.
+// A malformedKind is a kind of packet that tshark calls malformed: packets of one BTH opcode, in one of its dissectors.
 type malformedKind struct{ opcode, dissector string }
 
-// tsharkMalformed counts the packets of a capture that tshark calls malformed, by
-// kind; the filter, in tshark's language, limits it to some packets.
+// tsharkMalformed counts the packets of a capture that tshark calls malformed, by kind. The filter, in tshark's
+// language, selects packets.
 func tsharkMalformed(path, filter string) (map[malformedKind]int, error) {
 	cmd := exec.Command("tshark", "-n", "-r", path, "-Y", strings.TrimSuffix("_ws.malformed && "+filter, " && "),
 		"-T", "fields", "-E", "occurrence=f", "-E", "separator=|", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed")
@@ -36,8 +35,7 @@ func tsharkMalformed(path, filter string) (map[malformedKind]int, error) {
 	return kinds, nil
 }
 
-// kernelMalformed are the kinds that tshark finds in what two kernels said to each
-// other.
+// kernelMalformed returns the kinds that tshark finds in captures of two kernels.
 func kernelMalformed(t *testing.T, names string) map[malformedKind]int {
 	t.Helper()
 	captures, err := filepath.Glob("../golden/testdata/" + names + ".pcap")
@@ -57,7 +55,7 @@ func kernelMalformed(t *testing.T, names string) map[malformedKind]int {
 	return all
 }
 
-// needTshark fails where guests run without it, and skips elsewhere.
+// needTshark fails the test if guests run but tshark is missing, and skips it elsewhere.
 func needTshark(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("tshark"); err == nil {

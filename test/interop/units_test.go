@@ -9,8 +9,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/guest"
 )
 
-// TestSystemd: the units of deploy do their work under a systemd, with all that they deny themselves: a
-// target that is confined, a connection to it and its disks by NBD, and their ends.
+// TestSystemd: the units of deploy work under systemd, with all the restrictions that they set. It runs a confined
+// target, a connection to it with its disks by NBD, and ends both.
 func TestSystemd(t *testing.T) {
 	needGuest(t)
 	machine.take(t, 1)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestVerbs runs the tests of package verbs on the kernel's rxe, which talks to
-// itself. What it leaves behind on the device would be a leak.
+// TestVerbs runs the tests of package verbs on the kernel's rxe, which communicates with itself. Objects that remain on
+// the device would be a leak.
 func TestVerbs(t *testing.T) {
 	needGuest(t)
 	l := newLab(t)
@@ -35,16 +35,15 @@ func TestVerbs(t *testing.T) {
 		{"return", v4.with(env{"tests": "TestCycles", "flags": "-cycles 10"})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l.link(t, 1500) // which brings back a device that was removed
+			l.link(t, 1500) // which adds a device that was removed
 			t.Log(l.onHost(t, 10*time.Minute, "verbs", c.env))
 		})
 	}
-	// WindowOfDeregistered of the suite deregisters memory under a window: rdma_rxe refuses that, and says so.
+	// The suite's WindowOfDeregistered deregisters memory under a window: rdma_rxe refuses that, and logs it.
 	l.wantCleanLog(t, logged, regexp.MustCompile(`non-flush error status|rxe_dereg_mr: +returned err = -22`))
 }
 
-// installVerbsTest builds the package's test with cgo and puts it in the guest, which
-// has the libraries.
+// installVerbsTest builds the package's test with cgo and copies it to the guest, which has the libraries.
 func (l *lab) installVerbsTest(t *testing.T) {
 	t.Helper()
 	build := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "verbs", "-ldflags=-s -w", "-o", filepath.Join(l.hostDir, "verbs.test"), "./rdmatransport/verbs")

@@ -17,12 +17,12 @@ import (
 var rounds = flag.Int("rounds", 1, "how often TestVerbsBench measures everything")
 
 const (
-	benchSeconds = 3    // of one workload
-	benchLimit   = 1.5  // times nvmet's processor time per I/O
-	idleLimit    = 0.05 // of the processor, connected and with nothing to do
+	benchSeconds = 3    // duration of one workload
+	benchLimit   = 1.5  // limit of the ratio to nvmet's processor time per I/O
+	idleLimit    = 0.05 // limit of the share of the processor while connected and idle
 )
 
-// A workload is what fio does, with blocks of 4 KiB.
+// A workload is a load of fio, with blocks of 4 KiB.
 type workload struct {
 	name, rw string
 	depth    int
@@ -30,15 +30,15 @@ type workload struct {
 
 var workloads = []workload{{"read,QD1", "randread", 1}, {"read,QD16", "randread", 16}, {"write,QD16", "randwrite", 16}}
 
-// contenders are measured in turn, round by round, with either storage: a file of an
-// ext4, and a block device, both in memory.
+// contenders are measured in turn, round by round, with each storage: a file of an ext4, and a block device, both in
+// memory.
 var (
 	contenders = []string{"nvmeof", "nvmet"}
 	storages   = []string{"block", "file"}
 )
 
-// benchFigures are what one round gives, of a workload or of idleness. Rates and
-// latencies are in real time, which others on this machine disturb.
+// benchFigures are the figures of one round, of a workload or of an idle target. Rates and latencies are in real time,
+// which other programs on this machine disturb.
 type benchFigures struct {
 	cpu      float64 // microseconds of the target's processor per I/O, as its kernel counts
 	emulator float64 // microseconds of the emulator's thread for that processor per I/O
@@ -48,16 +48,14 @@ type benchFigures struct {
 	p99      float64
 }
 
-// A benchCell is one workload, or idleness, of one contender with one storage.
+// A benchCell is one workload, or an idle target, of one contender with one storage.
 type benchCell struct{ storage, workload, contender string }
 
-// TestVerbsBench compares our target on the verbs provider with nvmet-rdma, over the
-// same rxe device and the same storage. The target has a machine with one processor of
-// its own, so that everything it costs is in that processor's time: the program, the
-// kernel's workers, rxe, the file system, interrupts. That machine's clock counts
-// instructions, or else the emulator's time would be compared, which depends on how it
-// finds translated code. The host has another machine. Emulated machines give ratios, no
-// speeds.
+// TestVerbsBench compares our target on the verbs provider with nvmet-rdma, over the same rxe device and the same
+// storage. The target has a machine with one processor of its own, so that this processor's time has everything that
+// the target costs: the program, the kernel's workers, rxe, the file system, interrupts. That machine's clock counts
+// instructions. Otherwise the test would compare the emulator's time, which depends on how it finds translated code.
+// The host has another machine. Emulated machines give ratios, no absolute speeds.
 func TestVerbsBench(t *testing.T) {
 	needGuest(t)
 	l := newPair(t, peerVerbs, guest.Config{CPUs: 1, InstructionClock: true}, guest.Config{CPUs: 1})
@@ -87,8 +85,7 @@ func (l *lab) compare(t *testing.T) map[benchCell][]benchFigures {
 
 const idleness = "idle"
 
-// measureContender starts a target, measures each workload and then idleness, and
-// stops it.
+// measureContender starts a target, measures each workload and then the idle target, and stops it.
 func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigures)) {
 	t.Helper()
 	act := func(action string, more env) string {
@@ -122,7 +119,7 @@ func (l *lab) measureContender(t *testing.T, e env, take func(string, benchFigur
 	l.onPeer(t, time.Minute, "contender", e.with(env{"action": "stop"}))
 }
 
-// emulated is how long this machine has worked for the target's processor so far.
+// emulated returns how long this machine has worked for the target's processor so far.
 func (l *lab) emulated(t *testing.T) time.Duration {
 	t.Helper()
 	ran, err := l.other.ProcessorTime()
@@ -132,7 +129,7 @@ func (l *lab) emulated(t *testing.T) time.Duration {
 	return ran
 }
 
-// judgeBench prints the medians and holds the ratios to their limit.
+// judgeBench prints the medians and fails the test if a ratio exceeds its limit.
 func judgeBench(t *testing.T, results map[benchCell][]benchFigures) {
 	t.Helper()
 	var table strings.Builder
@@ -156,7 +153,7 @@ func judgeBench(t *testing.T, results map[benchCell][]benchFigures) {
 	t.Logf("medians of %d rounds, CPU time in instructions of 8 ns:\n%s", *rounds, table.String())
 }
 
-// judgeLoad prints one workload.
+// judgeLoad prints and judges one workload.
 func judgeLoad(t *testing.T, w io.Writer, name string, of func(contender string) benchFigures) {
 	t.Helper()
 	var m [2]benchFigures
@@ -172,7 +169,7 @@ func judgeLoad(t *testing.T, w io.Writer, name string, of func(contender string)
 	}
 }
 
-// medians are those of each figure.
+// medians returns the median of each figure.
 func medians(fs []benchFigures) benchFigures {
 	of := func(get func(benchFigures) float64) float64 { return median(fs, get) }
 	return benchFigures{
@@ -182,7 +179,7 @@ func medians(fs []benchFigures) benchFigures {
 	}
 }
 
-// median of what each gives.
+// median returns the median of one figure.
 func median(fs []benchFigures, of func(benchFigures) float64) float64 {
 	values := make([]float64, len(fs))
 	for i, f := range fs {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A pairing is a target and a host of ours, each over some transport: softroce, verbs
-// or auto; kernel for Linux's own target.
+// A pairing is a target and a host of ours, each over a transport: softroce, verbs or auto; kernel means Linux's own
+// target.
 type pairing struct {
 	name      string
 	target    end
@@ -18,9 +18,9 @@ type pairing struct {
 	more      string // options of our host under loss
 }
 
-// TestVerbsMixed pairs verbs, on the kernel's rxe at the host's end, with what fits
-// in the same guest: Linux's target and verbs itself on the same device, and softroce
-// at the other end of the link, also where that loses packets in both directions.
+// TestVerbsMixed pairs verbs, on the kernel's rxe at the host's end, with every peer that fits in the same guest:
+// Linux's target and verbs itself on the same device, and softroce at the other end of the link, also with loss in both
+// directions.
 func TestVerbsMixed(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerSoftroce)
@@ -40,7 +40,7 @@ func TestVerbsMixed(t *testing.T) {
 	}
 }
 
-// env are the parameters of scripts for both.
+// env returns the parameters of scripts for both.
 func (p pairing) env() env {
 	addresses := map[end]string{hostEnd: "10.9.0.2", peerEnd: "10.9.0.1"}
 	return setting{"memory", 1500, "ipv4"}.env().with(env{
@@ -73,7 +73,7 @@ func (l *lab) pair(t *testing.T, p pairing) {
 	l.wantCleanLog(t, at, nil)
 }
 
-// loss impairs both directions of the link; "" ends that.
+// loss impairs both directions of the link; "" ends the impairment.
 func (l *lab) loss(t *testing.T, impair string) {
 	t.Helper()
 	filter := "all"

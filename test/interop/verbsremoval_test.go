@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TestVerbsRemoval: our target on an rxe device of one guest, the kernel's host in
-// another. The target is there before the device; under fio the device is removed,
-// which must not wait for the target to end, and comes back: the target serves again by
-// itself, the host reconnects, and fio ends with no error and its data intact.
+// TestVerbsRemoval: our target uses an rxe device of one guest, the kernel's host is in another. The target starts
+// before the device exists. Under fio the device is removed, which must not wait for the target to end, and added
+// again. The target must serve again by itself, the host reconnect, and fio end with no error and its data intact.
 func TestVerbsRemoval(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerVerbs)
@@ -38,9 +37,8 @@ func TestVerbsRemoval(t *testing.T) {
 	l.onHost(t, 30*time.Second, "disconnect", e.with(env{"limit_ms": 5000}))
 }
 
-// TestVerbsAlone is what takes one guest: what a wildcard stands for, also later on; an
-// address that moves to another interface; receives that queues share; and many
-// connections one after the other.
+// TestVerbsAlone has the tests that need one guest: the addresses of a wildcard listener, also of one added later; an
+// address that moves to another interface; receives that queues share; and many connections one after the other.
 func TestVerbsAlone(t *testing.T) {
 	needGuest(t)
 	l := newLabWith(t, peerSoftroce)

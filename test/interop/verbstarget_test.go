@@ -10,9 +10,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/guest"
 )
 
-// TestVerbsTarget: the kernel's host against our target on the same rxe device, once
-// with --transport verbs and once with auto, which must choose it. Then against one in its
-// sandbox, with an NVMe drive and an ATA disk whose SMART data it reads, over both transports.
+// TestVerbsTarget: the kernel's host uses our target on the same rxe device, once with --transport verbs and once with
+// auto, which must choose verbs. Then the target runs in its sandbox, with an NVMe drive and an ATA disk whose SMART
+// data it reads, over both transports.
 func TestVerbsTarget(t *testing.T) {
 	needGuest(t)
 	l := newSingle(t, peerSoftroce, guest.Config{CPUs: 4, Drives: true})

@@ -20,16 +20,16 @@ import (
 
 var wireguard = flag.Bool("wireguard", false, "run softroce over WireGuard between two network namespaces; needs root, /dev/net/tun, and a module proxy for wireguard-go")
 
-// wireguardGo is WireGuard in user space, as in deploy/SECURITY.md but without the kernel's module.
+// wireguardGo is WireGuard in user space: the setup of deploy/SECURITY.md without the kernel's module.
 const wireguardGo = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446"
 
-// A wgEnd is one machine: a namespace with a link below and a WireGuard interface on it.
+// A wgEnd is one machine: a namespace with an interface of the underlying network and a WireGuard interface.
 type wgEnd struct {
 	namespace, device, below, inside string
 	key                              *ecdh.PrivateKey
 }
 
-// wgPrograms makes the programs in a folder, or skips the test.
+// wgPrograms builds the programs in a folder, or skips the test.
 func wgPrograms(t *testing.T) (dir string) {
 	t.Helper()
 	switch _, err := os.Stat("/dev/net/tun"); {
@@ -52,8 +52,8 @@ func wgPrograms(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestWireGuard: target and host over WireGuard, as deploy/SECURITY.md says; the target takes
-// no RoCE from the network below.
+// TestWireGuard: target and host communicate over WireGuard, as deploy/SECURITY.md describes. The target must not
+// accept RoCE from the underlying network.
 func TestWireGuard(t *testing.T) {
 	dir := wgPrograms(t)
 	ends := []*wgEnd{
@@ -95,7 +95,7 @@ func TestWireGuard(t *testing.T) {
 	before := ends[0].received(t)
 	var out []byte
 	var err error
-	for range 50 { // until the target serves
+	for range 50 { // the target may not serve yet
 		out, err = run(ends[1], "bench", "-t", "rdma", "-a", ends[0].inside, "-n", nqn, "--rw", "write", "--bs", "64k", "--size", "4MiB", "--verify").CombinedOutput()
 		if err == nil {
 			break
@@ -109,7 +109,7 @@ func TestWireGuard(t *testing.T) {
 	if passed < 100 {
 		t.Errorf("%d packets passed the network below", passed)
 	}
-	// 4791 of the address below, or of every address.
+	// UDP port 4791 of the underlying network's address, or of every address.
 	if sockets := ends[0].read(t, "/proc/net/udp"); strings.Contains(sockets, "0100620A:12B7") || strings.Contains(sockets, "00000000:12B7") {
 		t.Errorf("the target takes RoCE from the network below:\n%s", sockets)
 	}
@@ -123,7 +123,7 @@ func must(t *testing.T, args ...string) {
 	}
 }
 
-// begin brings the link, and WireGuard on it, up.
+// begin sets up the link, and WireGuard on it.
 func (e *wgEnd) begin(t *testing.T, dir string, other *wgEnd) {
 	t.Helper()
 	must(t, "ip", "-n", e.namespace, "addr", "add", e.below+"/24", "dev", "below")
@@ -162,7 +162,7 @@ func (e *wgEnd) begin(t *testing.T, dir string, other *wgEnd) {
 	must(t, "ip", "-n", e.namespace, "link", "set", e.device, "up")
 }
 
-// read reads a file of the namespace.
+// read reads a file in the network namespace.
 func (e *wgEnd) read(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.Command("ip", "netns", "exec", e.namespace, "cat", name).Output()
@@ -172,7 +172,7 @@ func (e *wgEnd) read(t *testing.T, name string) string {
 	return string(out)
 }
 
-// received is how many packets came over the network below.
+// received returns how many packets the underlying network has delivered.
 func (e *wgEnd) received(t *testing.T) (packets int) {
 	t.Helper()
 	for line := range strings.Lines(e.read(t, "/proc/net/dev")) {

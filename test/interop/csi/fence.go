@@ -17,11 +17,11 @@ import (
 const (
 	block   = 4096
 	blocks  = 256
-	writers = 8 // each with a write under way
+	writers = 8 // each has one write outstanding
 )
 
-// fence takes a volume away while the machine writes to it, and looks into the file: once that call has
-// returned nothing changes there, and the machine's writes fail. Another volume is not disturbed.
+// fence takes a volume away while the machine writes to it. Once ControllerUnpublishVolume has returned, the volume's
+// file must not change and the machine's writes must fail. Another volume must not be disturbed.
 func (o *orchestrator) fence(files string) error {
 	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
@@ -65,7 +65,7 @@ func (o *orchestrator) fence(files string) error {
 	if err := o.unchanged(files, both, before); err != nil {
 		return err
 	}
-	// The next driver has no device to find the first by, and leaves the connection of the second alone.
+	// After a restart the driver finds no device of the first volume, and must not touch the connection of the second.
 	if err := errors.Join(o.kill(), o.unchanged(files, both, before)); err != nil {
 		return err
 	}
@@ -79,7 +79,8 @@ func (o *orchestrator) fence(files string) error {
 	return nil
 }
 
-// unchanged writes to the volume that was taken away, in vain, and to the other, and compares the file.
+// unchanged checks that writes to the fenced volume fail, that its file is unchanged, and that the other volume accepts
+// writes.
 func (o *orchestrator) unchanged(files string, both [2]*volume, before []byte) error {
 	for range 20 {
 		if f, err := os.OpenFile(both[0].pod, os.O_WRONLY|unix.O_DIRECT, 0); err == nil {
@@ -105,7 +106,7 @@ func (o *orchestrator) unchanged(files string, both [2]*volume, before []byte) e
 	return nil
 }
 
-// aligned is a block for direct I/O.
+// aligned returns a block for direct I/O.
 func aligned() []byte {
 	m, err := unix.Mmap(-1, 0, block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -116,12 +117,12 @@ func aligned() []byte {
 
 // A writing overwrites a device with numbers.
 type writing struct {
-	begun chan struct{} // of each writer, when it has written everything once
-	ended chan error    // of each
+	begun chan struct{} // receives once from each writer, when it has written everything once
+	ended chan error    // receives the error of each writer
 	done  atomic.Int64
 }
 
-// run overwrites the part of one writer, again and again.
+// run overwrites the part of one writer again and again, until a write fails.
 func (w *writing) run(path string, part int) {
 	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_DIRECT, 0)
 	if err != nil {

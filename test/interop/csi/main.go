@@ -1,6 +1,6 @@
-// Command csi is what an orchestrator does, at the socket of a driver, in a machine with the
-// kernel's initiator: volumes are made, connected to, mounted, written, made larger and removed, and one is
-// taken from the machine while it writes there.
+// Command csi does what an orchestrator does, at the socket of a driver, on a machine with the kernel's initiator. It
+// creates, connects, mounts, writes, expands and removes volumes, and takes one from the machine while the machine
+// writes to it.
 //
 //	csi -socket SOCKET -files FOLDER -driver FILE [-offline]
 package main
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// limit is for all of it, on a machine that is emulated.
+// limit is for the whole run, on an emulated machine.
 const limit = 5 * time.Minute
 
 func run(socket, files, driver string, offline bool) error {
@@ -80,14 +80,14 @@ type orchestrator struct {
 	offline bool
 }
 
-// A volume is one that the machine has.
+// A volume is one that the machine uses.
 type volume struct {
 	id          string
 	capability  *csi.VolumeCapability
 	staged, pod string
 }
 
-// attach makes a volume and gives it to the machine, up to a pod.
+// attach creates a volume and connects it to the machine, up to a pod.
 func (o *orchestrator) attach(name string, size int64, c *csi.VolumeCapability) (v *volume, err error) {
 	made, err := o.CreateVolume(o.ctx, &csi.CreateVolumeRequest{Name: name, VolumeCapabilities: []*csi.VolumeCapability{c}, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
 	if err != nil {
@@ -97,7 +97,8 @@ func (o *orchestrator) attach(name string, size int64, c *csi.VolumeCapability) 
 	return v, o.connect(v)
 }
 
-// connect gives a volume to the machine.
+// connect publishes, stages and publishes a volume on the machine. The node's calls are made twice, as they may be
+// repeated.
 func (o *orchestrator) connect(v *volume) error {
 	began := time.Now()
 	given, err := o.ControllerPublishVolume(o.ctx, &csi.ControllerPublishVolumeRequest{VolumeId: v.id, NodeId: o.host, VolumeCapability: v.capability})
@@ -118,7 +119,7 @@ func (o *orchestrator) connect(v *volume) error {
 	return nil
 }
 
-// leave takes a volume from the pod and the machine.
+// leave unpublishes and unstages a volume on the machine, twice.
 func (o *orchestrator) leave(v *volume) error {
 	for range 2 {
 		if _, err := o.NodeUnpublishVolume(o.ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: v.id, TargetPath: v.pod}); err != nil {
@@ -131,7 +132,7 @@ func (o *orchestrator) leave(v *volume) error {
 	return nil
 }
 
-// take takes a volume from the machine at its target.
+// take calls ControllerUnpublishVolume, by which the target takes a volume from the machine.
 func (o *orchestrator) take(v *volume) error {
 	_, err := o.ControllerUnpublishVolume(o.ctx, &csi.ControllerUnpublishVolumeRequest{VolumeId: v.id, NodeId: o.host})
 	return err
@@ -142,7 +143,7 @@ func (o *orchestrator) remove(v *volume) error {
 	return err
 }
 
-// kill ends the driver with no warning, and waits for the next one.
+// kill sends the driver SIGKILL, and waits for the next one.
 func (o *orchestrator) kill() error {
 	text, err := os.ReadFile(o.driver)
 	if err != nil {
@@ -165,7 +166,7 @@ func (o *orchestrator) kill() error {
 	}
 }
 
-// writeFile writes a file for good.
+// writeFile writes a file and syncs it.
 func writeFile(path string, data []byte) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -178,7 +179,7 @@ func writeFile(path string, data []byte) error {
 	return f.Sync()
 }
 
-// fileSystem is the life of a volume with a file system.
+// fileSystem runs the life cycle of a volume with a file system.
 func (o *orchestrator) fileSystem(fs string, size int64) error {
 	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER},
 		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: []string{"noatime"}}}}
@@ -216,8 +217,8 @@ func (o *orchestrator) fileSystem(fs string, size int64) error {
 	return nil
 }
 
-// both has a pod with two volumes go: the machine is left by both before either is taken from it. No connection
-// stays then, which the target would have to end.
+// both removes a pod with two volumes: the machine leaves both before either is taken from it. No connection may remain
+// then that the target would have to end.
 func (o *orchestrator) both() error {
 	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
 		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
@@ -239,7 +240,7 @@ func (o *orchestrator) both() error {
 	return nil
 }
 
-// unconnected wants no connection of this machine.
+// unconnected fails if this machine still has a connection.
 func (o *orchestrator) unconnected(*volume) error {
 	all, err := filepath.Glob("/sys/class/nvme/*/hostnqn")
 	for _, path := range all {

@@ -1,5 +1,5 @@
-// Command cycles connects to a subsystem, reads a block and disconnects, many times with
-// nothing in between. Any error ends it with status 1.
+// Command cycles connects to a subsystem, reads a block and disconnects, many times with no pause. Any error ends it
+// with status 1.
 //
 //	cycles -host ADDR -addr ADDR -nqn NQN [-transport softroce] [-times 1000]
 package main

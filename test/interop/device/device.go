@@ -1,4 +1,4 @@
-// Package device opens the RDMA device of the programs below test/interop.
+// Package device opens the RDMA devices of the programs below test/interop.
 package device
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/verbs"
 )
 
-// Open opens what serves an address over a transport: softroce, or verbs in a build
-// that has it.
+// Open opens the device of an address over a transport: softroce, or verbs in a build that has it.
 func Open(transport string, addr netip.Addr, shards int) (rdmatransport.Device, error) {
 	switch transport {
 	case "softroce":

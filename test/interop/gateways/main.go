@@ -1,7 +1,6 @@
-// Command gateways serves one file by two processes with one document, and moves the ownership
-// of its ANA group between them until a file appears: what one has given back the other serves.
-// It prints "running" when hosts can connect, a line for each move, and how long the longest
-// took. Anything that goes wrong ends it with status 1.
+// Command gateways serves one file by two processes with the same document. It moves the ownership of the file's ANA
+// group between them, and then serves until a file appears: what one process has released the other serves. It prints
+// "running" when hosts can connect, a line for each move, and the longest move. Any error ends it with status 1.
 //
 //	gateways -nqn NQN -file FILE -go FILE -moves 10 -until FILE ADDR ADDR
 package main
@@ -74,7 +73,7 @@ func (c *config) start(number int) (*gateway, error) {
 	return g, g.answered()
 }
 
-// do has the process carry something out, and waits until it has.
+// do has the process carry something out, and waits until that is done.
 func (g *gateway) do(format string, args ...any) error {
 	if _, err := fmt.Fprintf(g.in, format+"\n", args...); err != nil {
 		return err
@@ -138,7 +137,7 @@ func appears(name string) error {
 	return fmt.Errorf("%s: %w", name, context.DeadlineExceeded)
 }
 
-// obey does what standard input says, until it ends.
+// obey carries out the lines of standard input until it ends.
 func obey(carryOut func(what string, epoch uint64) error) error {
 	fmt.Println("done")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// text is what both have. Only the listener is each one's own.
+// text is the document of both processes. Only the listener differs.
 const text = `version: 1
 listeners: [{id: %d, address: %s}]
 subsystems:
@@ -26,7 +26,7 @@ subsystems:
   namespaces: [{nsid: 1, file: {path: %s}, block-size: 4096}]
 `
 
-// serve is one of the two processes.
+// serve runs one of the two processes.
 func (c *config) serve() (err error) {
 	log, err := zap.NewProduction()
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *config) serve() (err error) {
 	})
 }
 
-// peers are the listeners of the other one.
+// peers returns the listeners of the other process.
 func (c *config) peers() (all []target.Peer) {
 	for i, a := range c.addrs {
 		if addr, err := netip.ParseAddr(a); err == nil && i != c.number-1 {

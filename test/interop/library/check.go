@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// A check is one or a few commands, and what they must have done.
+// A check sends one or a few commands, and checks their effect.
 type check struct {
 	name string
 	run  func(context.Context, *host.Controller, *host.Namespace) error
@@ -26,7 +26,7 @@ var checks = []check{
 	{"durable write again", durable},
 }
 
-// area is what the checks overwrite, in bytes.
+// area is the number of bytes that the checks overwrite.
 const area = 1 << 20
 
 func filled(n int, with byte) []byte { return bytes.Repeat([]byte{with}, n) }
@@ -50,7 +50,7 @@ func durable(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
 	return errors.Join(n.FlushContext(ctx), wantData(n, 0, b))
 }
 
-// vectored moves buffers of registered memory, whole blocks and not, and others.
+// vectored transfers buffers in registered memory, of whole blocks and of parts of blocks, and buffers in other memory.
 func vectored(ctx context.Context, c *host.Controller, n *host.Namespace) (err error) {
 	buffers, err := c.NewBuffers(area)
 	if err != nil {
@@ -60,7 +60,7 @@ func vectored(ctx context.Context, c *host.Controller, n *host.Namespace) (err e
 	mem := buffers.Bytes()
 	cut := func() [][]byte {
 		bufs := [][]byte{make([]byte, 700), mem[1000:1324]} // a block or two in pieces
-		for i := 1; i < 9; i++ {                            // apart from each other
+		for i := 1; i < 9; i++ {                            // not adjacent
 			bufs = append(bufs, mem[i*64<<10:][:i*4096])
 		}
 		return append(bufs, make([]byte, 8192))
@@ -107,13 +107,13 @@ func discard(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
 		return err
 	}
 	var ranges []host.Range
-	for i := range int64(300) { // more than one command takes
+	for i := range int64(300) { // more than one command can carry
 		ranges = append(ranges, host.Range{Off: i * 4096, Length: 2048})
 	}
 	if err := n.Discard(ctx, ranges...); err != nil {
 		return err
 	}
-	return wantData(n, 300*4096, filled(area/2, 2)) // what the hint did not name
+	return wantData(n, 300*4096, filled(area/2, 2)) // outside the ranges of the hint
 }
 
 func compare(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
@@ -215,7 +215,7 @@ func protection(ctx context.Context, c *host.Controller, n *host.Namespace) erro
 	return nil
 }
 
-// unknown is a command that nobody has: an error, and no harm.
+// unknown sends a command with an opcode that no target supports: it must fail, and do no harm.
 func unknown(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
 	_, err := n.Execute(ctx, capsule.Command{Opcode: 0xc5}, filled(4096, 9))
 	var status *host.StatusError
@@ -225,8 +225,7 @@ func unknown(ctx context.Context, _ *host.Controller, n *host.Namespace) error {
 	return nil
 }
 
-// cancelReads ends reads at any time of their life. Linux aborts nothing, so most end
-// by themselves.
+// cancelReads cancels reads at any point of their life. Linux's target aborts nothing, so most complete by themselves.
 func cancelReads(ctx context.Context, c *host.Controller, n *host.Namespace) error {
 	var wg sync.WaitGroup
 	results := make(chan error, 4*100)
@@ -251,7 +250,7 @@ func cancelReads(ctx context.Context, c *host.Controller, n *host.Namespace) err
 	return c.Err()
 }
 
-// deadlines are those of a queue.
+// deadlines checks the deadlines of a queue.
 func deadlines(_ context.Context, c *host.Controller, n *host.Namespace) (err error) {
 	q, err := n.OpenQueue(32, nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// TestOurTarget: our own target has every command.
+// TestOurTarget: our own target supports every command.
 func TestOurTarget(t *testing.T) {
 	const nqn = "nqn.2014-08.org.example:disk"
 	addr := netip.MustParseAddrPort("127.81.0.2:4420")

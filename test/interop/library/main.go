@@ -1,6 +1,5 @@
-// Command library goes through the commands of package host against a target, and
-// prints a line for each: its name, then "ok", "unsupported" or "FAIL" with the
-// error.
+// Command library tests the commands of package host against a target. It prints a line for each check: its name, then
+// "ok", "unsupported" or "FAIL" with the error.
 package main
 
 import (

@@ -14,10 +14,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target"
 )
 
-// maxSize is how large a namespace can become.
+// maxSize is how large a namespace can become, in bytes.
 const maxSize = 256 << 20
 
-// A store is memory that shows a part of itself.
+// A store is a memory store of which only the first size bytes are visible.
 type store struct {
 	*memory.Store
 	size atomic.Int64
@@ -29,7 +29,7 @@ func (s *store) Info() backend.Info {
 	return info
 }
 
-// A model is the target, and what its namespaces are made of.
+// A model is the target, and the stores of its namespaces.
 type model struct {
 	addr   netip.Addr
 	target *target.Target
@@ -37,7 +37,7 @@ type model struct {
 	stores map[int]*store
 }
 
-// change carries out a line.
+// change carries out a line of input.
 func (m *model) change(line string) error {
 	w := append(strings.Fields(line), "", "", "", "", "")
 	switch w[0] + " " + w[1] {
@@ -138,7 +138,7 @@ func (m *model) removeNamespace(id int) error {
 	return m.stores[id].Close()
 }
 
-// number is 0 for what is none: the target refuses that.
+// number returns the number in s, or 0, which the target refuses, if s is none.
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n

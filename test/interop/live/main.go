@@ -1,5 +1,5 @@
-// Command live is a target that a script changes while hosts are connected: each
-// line of standard input is one change, answered by a line "ok" or "error: ...".
+// Command live runs a target that a script changes while hosts are connected. Each line of standard input is one
+// change, which is answered by a line "ok" or "error: ...".
 //
 //	listener add PORT | listener remove ID
 //	subsystem add NQN | subsystem remove NQN

@@ -14,8 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// A load has workers, each with a share of the namespace of its own, of which it
-// knows what must be there.
+// A load has workers. Each has a share of the namespace for itself, and knows what the share must contain.
 type load struct {
 	ns      *multipath.Namespace
 	workers sync.WaitGroup
@@ -33,7 +32,7 @@ const (
 	queued    = 2 // workers with a queue
 	depth     = 16
 	shares    = blocking + queued
-	most      = 128 // blocks of a share that are used, so that each is written often
+	most      = 128 // blocks used of each share: few, so that each is written often
 )
 
 func (l *load) start() {
@@ -48,7 +47,7 @@ func (l *load) start() {
 	}
 }
 
-// stop waits for the workers, which verify all they wrote.
+// stop ends the workers, which first verify all that they wrote.
 func (l *load) stop() {
 	l.over.Store(true)
 	l.workers.Wait()
@@ -82,7 +81,7 @@ type worker struct {
 	buffers [depth][blockSize]byte
 }
 
-// run does one thing after the other until the end, and verifies.
+// run calls step until the load ends, and then verifies.
 func (w *worker) run(step func() error) {
 	zero := make([]byte, len(w.model)*blockSize)
 	_, err := w.ns.WriteAt(zero, w.first*blockSize)
@@ -106,7 +105,7 @@ func (w *worker) fill(b []byte, k int64) {
 	content(b, w.first+k, w.number)
 }
 
-// content is a block's, all zeroes where it never was written.
+// content fills b with the content of a block: all zeroes if it was never written.
 func content(b []byte, block int64, number uint64) {
 	if number == 0 {
 		clear(b)
@@ -128,7 +127,7 @@ func (w *worker) check(b []byte, k int64) error {
 		w.first+k, binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b), w.model[k])
 }
 
-// one is one blocking request.
+// one makes one blocking request.
 func (w *worker) one() (err error) {
 	k, start, b := w.random.Int64N(int64(len(w.model))), time.Now(), w.buffers[0][:]
 	at := (w.first + k) * blockSize
@@ -148,7 +147,7 @@ func (w *worker) one() (err error) {
 	return err
 }
 
-// queue goes in batches, each of different blocks.
+// queue makes requests in batches, each of different blocks.
 func (w *worker) queue() {
 	wake := make(chan struct{}, 1)
 	q, err := w.ns.OpenQueue(depth, func() {

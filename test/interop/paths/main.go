@@ -1,7 +1,6 @@
-// Command paths writes and reads a namespace over several paths and compares, until
-// a file appears. Any error or difference ends it with status 1. It prints "running"
-// when it has begun, a line for whatever happens to a path, and at the end how much
-// it did. The whole namespace is overwritten.
+// Command paths writes and reads a namespace over several paths, and compares, until a file appears. Any error or
+// difference ends it with status 1. It prints "running" when it has begun, a line for every event of a path, and at the
+// end how much it did. It overwrites the whole namespace.
 //
 //	paths -nqn NQN -host ADDR [-transport softroce] [-policy numa] [-kato 3s] -until FILE ADDR:PORT...
 package main
@@ -77,7 +76,7 @@ func (c *config) run() (err error) {
 	return errors.Join(err, s.Close())
 }
 
-// subsystem is what to connect to, and prints what happens to the paths.
+// subsystem returns the configuration of the subsystem, which prints the events of the paths.
 func (c *config) subsystem(h *host.Host) (cfg multipath.Config, err error) {
 	nqn, err := nvmeof.AnyNQN(c.nqn)
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *config) subsystem(h *host.Host) (cfg multipath.Config, err error) {
 	return cfg, nil
 }
 
-// load keeps the namespace busy until the file is there.
+// load keeps the namespace busy until the file appears.
 func (c *config) load(ctx context.Context, s *multipath.Subsystem) error {
 	ns, err := s.Namespace(ctx, 1)
 	if err != nil {

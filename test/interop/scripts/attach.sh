@@ -1,12 +1,10 @@
-# Our host publishes a namespace of a target by NBD: fio's nbd engine and the kernel's
-# nbd driver use it. Parameters: nqn, addr, host, provider, windows, bytes (of the
-# namespace), inside (what to run our host by, after which its command follows; empty: by
-# nothing), freed (the namespace's file in /root, whose blocks a trim must free; empty: nothing
-# to look at).
+# Our host publishes a namespace of a target by NBD; fio's nbd engine and the kernel's nbd driver use it. Parameters:
+# nqn, addr, host, provider, windows, bytes (of the namespace), inside (a command that runs our host, as a prefix of its
+# command line; empty: none), freed (the namespace's file in /root, whose blocks a trim must free; empty: no check).
 socket=/run/attach.sock log=/mnt/host/attach.log
-exec > >(tee "$log") 2>&1 # what there is if it runs past its time
+exec > >(tee "$log") 2>&1 # keeps the output if the script exceeds its time
 at=(-t rdma -a "$addr" -s 4420 -w "$host" --provider "$provider" --windows "$windows" -n "$nqn" --socket "$socket")
-# As a server leaves it that was killed.
+# A socket as a killed server leaves it.
 perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "'$socket'", Listen => 1) or die'
 [[ -S $socket ]] || die "no socket to replace"
 $inside nvmeof attach "${at[@]}" >attach.out 2>&1 &
@@ -56,7 +54,7 @@ umount /tmp/attached
 nbd-client -d /dev/nbd0
 within 10 bash -c '! nbd-client -c /dev/nbd0'
 
-# Another connection, more than one indeed, sees what the first wrote.
+# Another connection (two sockets, -C 2) sees what the first one wrote.
 nbd-client -nonetlink -unix "$socket" -N 1 -C 2 /dev/nbd0
 fsck.ext4 -fn /dev/nbd0
 mount /dev/nbd0 /tmp/attached

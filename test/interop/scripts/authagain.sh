@@ -1,9 +1,8 @@
-# The kernel's host, connected, takes changed keys and authenticates again. Parameters:
-# action (connect; key, ctrl_key: a new one, which starts it; reset; back: the target
-# has gone and returned; disconnect), nqn, addr, host, hostnqn, hostid, secret,
-# ctrl_secret.
+# The connected kernel host gets new keys and authenticates again. Parameters: action (connect; key, ctrl_key: sets a
+# new key, which starts authentication; reset; back: the target was restarted; disconnect), nqn, addr, host, hostnqn,
+# hostid, secret, ctrl_secret.
 times() { dmesg | grep -c 'authenticated with hash' || true; }
-again() { # COMMAND...: runs it and waits until the kernel has authenticated once more
+again() { # COMMAND...: runs it, and waits until the kernel has authenticated once more
   local before=${before:-$(times)}
   "$@"
   more() { (($(times) > before)); }
@@ -23,7 +22,7 @@ connect)
 key) again change dhchap_secret "$secret" ;;
 ctrl_key) again change dhchap_ctrl_secret "$ctrl_secret" ;;
 reset) again nvme reset "/dev/$(controller "$nqn")" ;;
-back) # it may have begun before this script
+back) # authentication may have begun before this script
   before=$(</tmp/authenticated)
   again io
   ;;

@@ -1,6 +1,5 @@
-# The kernel's host authenticates with the target, and uses both of its queues.
-# Parameters: nqn, addr, host, hostnqn, hostid, secret, ctrl_secret (may be empty),
-# hash, group.
+# The kernel's host authenticates with the target, and uses both of its queues. Parameters: nqn, addr, host, hostnqn,
+# hostid, secret, ctrl_secret (may be empty), hash, group.
 secrets=(--dhchap-secret "$secret")
 [[ -z $ctrl_secret ]] || secrets+=(--dhchap-ctrl-secret "$ctrl_secret")
 before=$(dmesg | grep -c 'controller authenticated' || true)

@@ -25,6 +25,6 @@ refused() { # TEXT OPTIONS...
   grep -q -- "$text" <<<"$out" || die "our host says '$out', want '$text'"
 }
 refused "requires authentication"
-# Linux may be faster to hang up than its AUTH_Failure1 to be read.
+# Linux may close the connection before our host has read its AUTH_Failure1.
 refused "the target refuses this host: authentication failed\|ended the connection after this host's proof" -S "$wrong"
 refused "this host refuses the target: authentication failed" -S "$secret" -C "$wrong"

@@ -1,5 +1,5 @@
-# The kernel's host is refused, or refuses. Parameters: nqn, addr, host, hostnqn,
-# hostid, secret, ctrl_secret (both may be empty).
+# The kernel's host is refused by the target, or refuses it. Parameters: nqn, addr, host, hostnqn, hostid, secret,
+# ctrl_secret (both may be empty).
 secrets=()
 [[ -z $secret ]] || secrets+=(--dhchap-secret "$secret")
 [[ -z $ctrl_secret ]] || secrets+=(--dhchap-ctrl-secret "$ctrl_secret")

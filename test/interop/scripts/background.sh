@@ -1,6 +1,6 @@
-# A program beside the next scripts. Parameters: action (start, finish), name,
-# command, ready (a command that succeeds when the program can be used), limit
-# (seconds from finish to its end, which must be with status 0).
+# Runs a program beside the scripts that follow. Parameters: action (start, finish), name, command, ready (a command
+# that succeeds when the program can be used), limit (seconds that the program may take to exit after finish; its status
+# must be 0).
 out=/tmp/$name.out status=/tmp/$name.status
 case $action in
 start)

@@ -1,5 +1,5 @@
-# The tests of package block, as root of a machine of their own: loop devices,
-# disks of scsi_debug that fail on demand, drives that tell of their health.
+# Runs the tests of package block, as root in a guest of their own: loop devices, disks of scsi_debug that fail on
+# demand, drives with SMART data.
 modprobe -a loop nvme ata_piix sd_mod
 within 20 test -b /dev/nvme0n1
 within 20 test -b /dev/sda

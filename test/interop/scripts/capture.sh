@@ -1,6 +1,6 @@
-# Records what host0 sends and receives. What is sent is taken before the
-# interface's queueing discipline, so that packets which netem loses are in it.
-# Parameters: action (start, stop), file (below /mnt/host), snap (bytes of each).
+# Records what host0 sends and receives. Sent packets are taken before the interface's queueing discipline, so that the
+# capture includes packets that netem drops. Parameters: action (start, stop), file (below /mnt/host), snap (bytes kept
+# of each packet).
 start() {
   if [[ ! -e /sys/class/net/tap0 ]]; then
     ip link add tap0 type dummy

@@ -1,5 +1,5 @@
-# A network namespace "client" with a link to the peer's, whose address it reaches by it.
-# Parameters: action (make; cut: what either end sends is lost; mend), host, addr.
+# Makes a network namespace "client" with a link to the peer's namespace, by which client reaches the peer's address.
+# Parameters: action (make; cut: drops all packets in both directions; mend: ends that), host, addr.
 case $action in
 make)
   ip netns add client

@@ -1,6 +1,5 @@
-# One command at a time, as nvme-cli sends them, with the result that each must
-# have. Parameters: nqn, past_end (how a read past the end is refused, as a regular
-# expression).
+# Sends one command at a time by nvme-cli, each with the result that it must have. Parameters: nqn, past_end (a regular
+# expression that the refusal of a read past the end matches).
 dev=$(block_device "$nqn" 1)
 head -c 65536 /dev/urandom >pattern
 read_back() { rm -f in.data; nvme read "$dev" -s "$1" -c "$2" -z "$3" -d in.data; }

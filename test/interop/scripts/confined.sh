@@ -1,5 +1,5 @@
-# Our target with whole drives, confined as far as its transport lets it: a host that comes then,
-# I/O, SMART data of the drives, and a drive that is refused. Parameters: nqn, transport.
+# Our target serves whole drives, confined as far as its transport allows. A host connects afterwards, does I/O and
+# reads the drives' SMART data; adding a further drive is refused. Parameters: nqn, transport.
 modprobe -a nvme ata_piix sd_mod loop
 within 20 test -b /dev/nvme0n1
 within 20 test -b /dev/sda
@@ -28,7 +28,7 @@ setsid "${run[@]}" --listen "$addr" --nqn "$nqn" --sandbox $sandbox --socket "$N
 pid=$!
 within 60 grep -q 'nvme connect' "$log"
 grep -q '"msg":"sandbox".*'"$want" "$log" || die "the target is not confined: $(cat "$log")"
-for _ in 1 2; do # the second one finds nothing that the first one left
+for _ in 1 2; do # the second pass checks that the first left nothing behind
   nvme connect -t rdma -a "$addr" -s 4420 -n "$nqn" -i 4
   within 20 controller_live "$nqn"
   for nsid in 1 2; do
@@ -43,7 +43,7 @@ for _ in 1 2; do # the second one finds nothing that the first one left
   nvme disconnect -n "$nqn"
 done
 note "$(grep -i '^temperature' <<<"$smart" | head -1)"
-# QEMU's NVMe drive has 50 degrees, its ATA disk 31; a controller has the highest.
+# QEMU's NVMe drive reports 50 degrees, its ATA disk 31; a controller reports the highest.
 grep -qE '^temperature.* 50 ' <<<"$smart" || die "$smart"
 if [[ $sandbox == on ]]; then
   if /mnt/host/nvmeof namespace add 3 --block "$outside" -n "$nqn" 2>/tmp/refused; then die "a device outside of the sandbox was added"; fi

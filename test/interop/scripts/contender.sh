@@ -1,6 +1,6 @@
-# One of the two targets that TestVerbsBench compares, on this machine's rxe. Both
-# serve the same file or block device. Parameters: action (prepare; start, stop), contender
-# (nvmeof, nvmet), storage (file, block), nqn, addr, options (more of our target's).
+# Runs one of the two targets that TestVerbsBench compares, on this machine's rxe. Both serve the same file or block
+# device. Parameters: action (prepare; start, stop), contender (nvmeof, nvmet), storage (file, block), nqn, addr,
+# options (further options of our target).
 files=/srv/bench
 case ${storage:-} in
 file) namespace=$files/namespace export=$namespace,bs=4096 ;;
@@ -12,9 +12,9 @@ subsystem=$cfs/subsystems/$nqn
 log=/mnt/host/contender.log
 pidfile=/run/contender.pid
 
-# prepare makes a file of 128 MiB on a disk in memory, and another disk, both written
-# before as far as fio goes, and starts the meter: whoever sends it a datagram gets this machine's
-# uptime and the first line of /proc/stat, at next to no cost.
+# prepare makes a file of 128 MiB on a RAM disk, and another RAM disk. Both are written in advance as far as fio
+# reaches. It also starts the meter: it answers each datagram with this machine's uptime and the first line of
+# /proc/stat, at almost no cost.
 prepare() {
   modprobe brd rd_nr=2 rd_size=262144 # KiB
   modprobe -a nvmet nvmet-rdma

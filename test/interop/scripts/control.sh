@@ -1,6 +1,5 @@
-# The target that follows a file, in the peer's namespace, and commands to it.
-# Parameters: action (start, stop, run), nqn, addr, transport, allow (a host's NQN), command (of
-# run: shell, in which $nqn and $addr are those).
+# Runs a target that follows a file, in the peer's namespace, and commands to it. Parameters: action (start, stop, run),
+# nqn, addr, transport, allow (a host's NQN), command (of run: a shell command, which may use $nqn and $addr).
 pidfile=/run/configured.pid log=/mnt/host/configured.log
 case $action in
 start)

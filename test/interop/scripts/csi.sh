@@ -1,6 +1,6 @@
-# A CSI driver, and the target that has its volumes. Parameters: action (target: starts that, in the
-# peer's namespace; driver: starts the driver beside the kernel's initiator, again and again; finish: ends both), addr, nqn, inside (in
-# which network namespace the driver is), options (of it).
+# Runs a CSI driver and the target that has its volumes. Parameters: action (target: starts the target in the peer's
+# namespace; driver: starts the driver beside the kernel's initiator, again whenever it ends; finish: ends both), addr,
+# nqn, inside (a command prefix that enters the driver's network namespace), options (of the driver).
 dir=/srv/csi socket=/run/csi-target.sock
 case $action in
 target)
@@ -13,8 +13,8 @@ target)
   ;;
 driver)
   printf 'targets:\n  - name: guest\n    control: unix:%s\n    subsystem: %s\n    directory: %s\n' "$socket" "$nqn" "$dir" >/run/csi.yaml
-  modprobe nbd # for those who attach
-  # As a kubelet starts it again where it is killed.
+  modprobe nbd # for the driver's option --attach
+  # Restarts the driver when it is killed, as a kubelet does.
   setsid bash -c 'while :; do
     "$@" & echo $! >/run/csi.pid; wait $!
   done' supervisor $inside nvmeof-csi $options --endpoint unix:///run/csi.sock --config /run/csi.yaml --node --hostnqn "$NVME_HOSTNQN" --hostid "$hostid" -v </dev/null >/mnt/host/csi.log 2>&1 &

@@ -1,4 +1,4 @@
-# Parameters: nqn, limit_ms.
+# Disconnects, which must end in time. Parameters: nqn, limit_ms.
 began=$(now_ms)
 nvme disconnect -n "$nqn"
 took=$(($(now_ms) - began))

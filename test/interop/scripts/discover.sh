@@ -1,4 +1,4 @@
-# Parameters: nqn, addr, host, family.
+# Checks the subsystem's discovery log entry. Parameters: nqn, addr, host, family.
 nvme discover -t rdma -a "$addr" -s 4420 -w "$host" | tee discover.txt
 nvme discover -t rdma -a "$addr" -s 4420 -w "$host" -o json >discover.json
 record=$(jq -c --arg nqn "$nqn" '.records[] | select(.subnqn == $nqn)' discover.json)

@@ -1,6 +1,6 @@
-# nvmeof doctor on this machine. Parameters: rxe (yes, no: whether rxe0 is there).
-# nvmeof is a build without verbs, nvmeof-verbs one with it.
-report() { # COMMAND...: the report's file and the exit status
+# Runs nvmeof doctor on this machine. Parameters: rxe (yes, no: whether rxe0 exists). The program nvmeof is a build
+# without verbs, nvmeof-verbs one with verbs.
+report() { # COMMAND...: sets status; the report is in doctor.json
   status=0
   "$@" -o json >doctor.json 2>doctor.err || status=$?
   jq -e . doctor.json >/dev/null || die "no JSON: $(<doctor.err)"
@@ -38,7 +38,7 @@ want "127.0.0.1" "$(address 127.0.0.1)" "softroce false"
 want "holder of the port" "$(field '[.roce_port[].holder] | unique | join(" ")')" kernel
 want "modules" "$(field '[.modules[] | select(.name == "rdma_rxe" or .name == "ib_uverbs" or .name == "rdma_ucm").state] | unique | join(" ")')" loaded
 
-# Without verbs nothing works beside rxe, except in another network namespace.
+# Without verbs our program cannot work beside rxe, except in another network namespace.
 report nvmeof doctor
 want "exit status without verbs" "$status" 1
 want "works without verbs" "$(field .works)" false
@@ -47,7 +47,7 @@ report ip netns exec peer nvmeof doctor
 want "exit status in the namespace" "$status" 0
 want "$peer4" "$(address "$peer4")" "softroce true"
 
-# A target of ours is named as the holder, to root and, as unknown, to others.
+# The report to root names our target as the holder of the port; to other users the holder is unknown.
 ip netns exec peer nvmeof target --listen "$peer4" --nqn nqn.2026-01.org.example:doctor --export mem:16MiB --allow-any-host >target.out 2>&1 &
 pid=$!
 within 20 grep -q 'nvme connect' target.out

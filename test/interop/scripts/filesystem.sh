@@ -1,5 +1,5 @@
-# A file system survives: make, mount, copy a tree, unmount, check, mount again,
-# compare. Parameters: nqn.
+# Checks that a file system keeps its contents: make, mount, copy a tree, unmount, check, mount again, compare.
+# Parameters: nqn.
 dev=$(block_device "$nqn" 1)
 mkfs.ext4 -q -F "$dev"
 mkdir -p /tmp/mount

@@ -1,2 +1,2 @@
-# Parameters: command.
+# Runs a shell command. Parameters: command.
 eval "$command"

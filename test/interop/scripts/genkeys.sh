@@ -1,4 +1,4 @@
-# Each program takes the keys of the other. Parameters: hostnqn.
+# Each program accepts the keys that the other one generates. Parameters: hostnqn.
 for hmac in 0 1 2 3; do
   ours=$(nvmeof gen-dhchap-key --hmac $hmac --nqn "$hostnqn")
   nvme check-dhchap-key --key "$ours"

@@ -1,6 +1,6 @@
-# Attacks of the raw peer in the namespace "peer" on the kernel's target, which was started,
-# each by a command of its own, so that one that hangs is known. What comes of it is in a file
-# that outlives the machine. Parameters: nqn, addr, attacks.
+# The raw peer in the namespace "peer" attacks the kernel's target, which runs already. Each attack is a command of its
+# own, so that the test knows which one hangs. The results are in a file that outlives the machine. Parameters: nqn,
+# addr, attacks.
 nvme connect -t rdma -a "$addr" -s 4420 -n "$nqn" -i 1
 within 20 controller_live "$nqn"
 within 20 block_device "$nqn" 1

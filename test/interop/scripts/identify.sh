@@ -1,4 +1,4 @@
-# Parameters: nqn, bytes (of namespace 1).
+# Checks nvme-cli's lists and Identify data. Parameters: nqn, bytes (of namespace 1).
 c=/dev/$(controller "$nqn") dev=$(block_device "$nqn" 1)
 nvme list
 nvme list -o json >list.json

@@ -1,7 +1,6 @@
-# One guest: a veth pair whose other end lies in the namespace "peer".
-# Two guests: each has an interface eth*, which becomes host0 or peer0.
-# Parameters: role (both, host, peer), mtu, rxe (the namespace's device gets an
-# rxe device, which Linux 6.12 offers in the first namespace alone).
+# With one guest: a veth pair whose other end is in the namespace "peer". With two guests: each has an interface eth*,
+# which is renamed to host0 or peer0. Parameters: role (both, host, peer), mtu, rxe (whether this end's device gets an
+# rxe device, which Linux 6.12 offers only in the first namespace).
 modprobe -a nvme-rdma rdma_rxe rdma_cm ib_uverbs rdma_ucm sch_netem
 sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0 kernel.panic_on_oops=0
 case $role in

@@ -1,5 +1,5 @@
-# The target that can be changed, in the peer's namespace. Parameters: action
-# (start, stop, change), nqn, addr, transport, command (of change, see test/interop/live).
+# Runs the target that a script can change, in the peer's namespace. Parameters: action (start, stop, change), nqn,
+# addr, transport, command (of change, see test/interop/live).
 input=/run/live.in output=/mnt/host/live.out
 case $action in
 start)

@@ -1,4 +1,4 @@
-# Waits until the subsystem has so many paths. Parameters: nqn, want.
+# Waits until the subsystem has want live paths. Parameters: nqn, want.
 live() {
   local c n=0
   for c in /sys/class/nvme/nvme*; do

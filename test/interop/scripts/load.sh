@@ -1,4 +1,4 @@
-# fio in the background. Parameters: action (start, finish), nqn, limit (seconds), mib (16).
+# Runs fio in the background. Parameters: action (start, finish), nqn, limit (seconds), mib (default 16).
 start() {
   dev=$(block_device "$nqn" 1)
   rm -f /tmp/load.status

@@ -1,7 +1,6 @@
-# A target with many namespaces, of which the host may use few, in the peer's namespace.
-# Parameters: action (start, kill, launch, stop; hide, show: the file of the host's second
-# namespace), nqn, addr, transport, allow (a host's
-# NQN), each (namespaces of each of three subsystems).
+# Runs a target with many namespaces, of which the host may use few, in the peer's namespace. Parameters: action (start,
+# kill, launch, stop; hide, show: the file of the host's second namespace), nqn, addr, transport, allow (a host's NQN),
+# each (number of namespaces in each of three subsystems).
 file=/var/tmp/many.yaml backing=/var/tmp/many.img pidfile=/run/many.pid log=/mnt/host/many.log
 
 document() {

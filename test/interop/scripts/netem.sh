@@ -1,5 +1,5 @@
-# Impairs what one interface sends. Parameters: device, delay and impair (words of
-# netem), filter (none, all, not-sends: RC SENDs are delayed, nothing else).
+# Impairs what one interface sends. Parameters: device, delay and impair (arguments of netem), filter (none: no
+# impairment; all; not-sends: RC SENDs are only delayed, everything else is impaired too).
 modprobe -a sch_netem sch_prio cls_u32
 tc qdisc del dev "$device" root 2>/dev/null || true
 case $filter in

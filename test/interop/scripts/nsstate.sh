@@ -1,5 +1,5 @@
-# Waits until a namespace is as it should be. Parameters: nqn, nsid, mib (its size;
-# 0: it is not there), ro (0 or 1).
+# Waits until a namespace has the given state. Parameters: nqn, nsid, mib (its size; 0: there is no such namespace), ro
+# (0 or 1).
 as_wanted() {
   local dev
   dev=$(block_device "$nqn" "$nsid") || { ((mib == 0)); return; }

@@ -1,5 +1,5 @@
-# The NVM command set beside reads and writes, one command at a time. Parameters: nqn,
-# block (bytes of a block).
+# Tests the NVM command set other than reads and writes, one command at a time. Parameters: nqn, block (bytes of a
+# block).
 dev=$(block_device "$nqn" 1)
 c=/dev/$(controller "$nqn")
 want "logical block" "$(blockdev --getss "$dev")" "$block"
@@ -8,7 +8,7 @@ last=$((per - 1))
 head -c 65536 /dev/urandom >pattern
 head -c 65536 /dev/urandom >other
 read_back() { rm -f in.data; nvme read "$dev" -s "$1" -c "$last" -z 65536 -d in.data; } # BLOCK
-# refused TEXT COMMAND...: the command must fail and say so.
+# refused TEXT COMMAND...: the command must fail, and print TEXT.
 refused() {
   local text=$1 out; shift
   if out=$("$@" 2>&1); then die "succeeded: $*"; fi
@@ -32,7 +32,7 @@ refused "compare" nvme compare "$dev" -s 0 -c "$last" -z 65536 -d other
 nvme verify "$dev" -s 0 -c "$last"
 refused "LBA" nvme verify "$dev" -s "$(blockdev --getsize64 "$dev")" -c 0
 
-# Copy: the two halves of the pattern change places.
+# Copy: the two halves of the pattern are exchanged.
 half=$((per / 2))
 nvme copy "$dev" --sdlba=$((4 * per)) --slbs=$half,0 --blocks=$((half - 1)),$((half - 1))
 read_back $((4 * per))
@@ -46,7 +46,7 @@ read_back 0
 head -c 65536 /dev/zero | cmp - in.data || die "write zeroes with deallocation missed its range"
 nvme write "$dev" -s 0 -c "$last" -z 65536 -d pattern
 nvme dsm "$dev" -s 0,$half -b $half,1 --ad
-nvme dsm "$dev" -s 0 -b 1 --idr --idw # hints alone
+nvme dsm "$dev" -s 0 -b 1 --idr --idw # hints only
 read_back 0
 cmp -i $((32768 + block)) pattern in.data || die "deallocation changed blocks outside its ranges"
 nvme flush "$dev"

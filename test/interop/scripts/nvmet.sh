@@ -1,6 +1,5 @@
-# The kernel's own target. Parameters: action (start, stop; kill, revive,
-# kill-revive, stop-revive: its port alone, which ends all its controllers), nqn, addr, family,
-# storage (memory, file).
+# Runs the kernel's own target. Parameters: action (start, stop; kill, revive, kill-revive, stop-revive: act on its port
+# only, whose removal ends all its controllers), nqn, addr, family, storage (memory, file).
 cfs=/sys/kernel/config/nvmet
 port=$cfs/ports/1
 subsystem=$cfs/subsystems/$nqn
@@ -22,7 +21,7 @@ start() {
     echo 1 >"$null/power"
     echo -n /dev/interop >"$subsystem/namespaces/1/device_path"
   else
-    # Through a loop device, since nvmet gives a file the block size of its file system.
+    # A loop device, since nvmet gives a file the block size of its file system.
     truncate -s 256M "$backing"
     echo -n "$(losetup --find --show "$backing")" >"$subsystem/namespaces/1/device_path"
   fi

@@ -1,6 +1,5 @@
-# A second port of the kernel's own target, and what may happen to a port. Parameters:
-# action (add; remove; state: an ANA state; unlink, link: the subsystem), nqn, addr,
-# family, id (of the port; it listens on 4419 + id), state.
+# Changes a second port of the kernel's own target. Parameters: action (add; remove; state: sets an ANA state; unlink,
+# link: the subsystem), nqn, addr, family, id (of the port; it listens on port number 4419 + id), state.
 cfs=/sys/kernel/config/nvmet
 port=$cfs/ports/$id
 subsystem=$cfs/subsystems/$nqn

@@ -1,9 +1,8 @@
-# Our host, at the peer's end, follows the kernel's discovery controllers and stays
-# connected to what they list. Parameters: nqn, addr, host, transport, unique (a name for
-# the kernel's discovery subsystem).
+# Our host, at the peer's end, follows the kernel's discovery controllers and stays connected to the subsystems that
+# they list. Parameters: nqn, addr, host, transport, unique (a name of the kernel's discovery subsystem).
 cfs=/sys/kernel/config/nvmet
 second=$nqn.second
-other=10.9.0.3 # a second address of ours: each is one process's
+other=10.9.0.3 # a second address of our host: each process needs its own
 ip addr replace $other/24 dev peer0
 export NVMEOF_RUN_DIR=/run/nvmeof-interop
 rm -rf $NVMEOF_RUN_DIR
@@ -22,10 +21,10 @@ leave() {
 }
 trap leave EXIT
 told() { within "$1" grep -q -- "$2" "$3"; }
-# seen COUNT TEXT: so many lines of list-subsys have it.
+# seen COUNT TEXT: whether COUNT lines of list-subsys contain TEXT.
 seen() { [[ $(nvmeof list-subsys | grep -c -- "$2") == "$1" ]]; }
 
-follow() { # where the events of the persistent controller go
+follow() { # starts a persistent discovery controller; its events go to $watch_out
   nvmeof discover "${as[@]}" -w "$host" --persistent -o json >$watch_out 2>$watch_err &
   watch=$!
   told 15 "\"subnqn\":\"$nqn\"" $watch_out
@@ -40,7 +39,7 @@ note "told of a new subsystem within $(($(now_ms) - began)) ms"
 rm "$cfs/ports/1/subsystems/$second"
 told 10 "\"event\":\"removed\".*\"subnqn\":\"$second\"" $watch_out
 
-# Another port has it, the ports refer to each other, and one refers to nobody.
+# Another port exports the subsystem. The two ports refer to each other, and one refers to an address without a target.
 mkdir $cfs/ports/2
 echo rdma >$cfs/ports/2/addr_trtype
 echo ipv4 >$cfs/ports/2/addr_adrfam
@@ -63,7 +62,7 @@ refer 1 nowhere 10.9.0.77 4420
 told 60 "unreachable 10.9.0.77:4420: .*; retrying in " $watch_err
 rmdir $cfs/ports/1/referrals/nowhere
 
-# All that they list, persistently.
+# Connects to all that they list, persistently.
 nvmeof connect-all "${as[@]}" -w $other --persistent -c 1 >$all_out 2>$all_err &
 all=$!
 within 30 seen 2 " live$"
@@ -71,8 +70,8 @@ nvmeof list | tee list.txt
 grep -q nvme0n1 list.txt || die "the namespace is not listed"
 want "controllers by port 4421" "$(nvmeof list-subsys | grep -c 'trsvcid=4421,host_traddr=10.9.0.3 live$')" 1
 
-# The kernel's list of its own connection to the same subsystem looks the same, with the
-# ANA state, since it is of one device.
+# The kernel's own connection to the same subsystem is listed alike. Its list has the ANA state, since it lists one
+# device.
 kernel() { nsenter --net=/proc/1/ns/net "$@"; }
 kernel nvme connect -q "$NVME_HOSTNQN" -I "$hostid" -t rdma -a "$addr" -s 4420 -w "$addr" -n "$nqn"
 within 10 controller_live "$nqn"
@@ -86,7 +85,7 @@ same normal
 same json
 kernel nvme disconnect -n "$nqn"
 
-# Linux ends the controllers of a port that a subsystem leaves.
+# Linux ends the controllers of a port when a subsystem is removed from the port.
 rm "$cfs/ports/1/subsystems/$nqn"
 within 20 seen 1 " connecting$"
 ln -s "$cfs/subsystems/$nqn" $cfs/ports/1/subsystems/
@@ -102,8 +101,8 @@ want "what is left" "$(nvmeof list-subsys -o json)" "[]"
 kill "$watch"
 wait "$watch" || die "discover ended with status $?"
 
-# A discovery subsystem with a name of its own is followed by that name.
-echo -n "$unique" >$cfs/discovery_nqn # its write does not take a line end
+# A discovery subsystem with a unique name is followed under that name.
+echo -n "$unique" >$cfs/discovery_nqn # the attribute accepts no newline
 follow
 within 10 bash -c "dmesg | grep -q 'creating discovery controller .* for subsystem $unique '"
 kill "$watch"

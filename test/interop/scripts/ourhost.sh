@@ -1,5 +1,5 @@
-# Our host, at the peer's end, against a target. Parameters: nqn, addr, host, family,
-# bytes (of the namespace), provider, windows.
+# Tests our host, at the peer's end, with a target. Parameters: nqn, addr, host, family, bytes (of the namespace),
+# provider, windows.
 at=(-t rdma -a "$addr" -s 4420 -w "$host" --provider "$provider" --windows "$windows")
 [[ $provider != auto ]] || nvmeof discover "${at[@]}" 2>&1 >/dev/null | grep '^transport verbs: '
 nvmeof discover "${at[@]}" | tee discover.txt
@@ -17,7 +17,7 @@ nvmeof list "${at[@]}" | tee list.txt
 want subnqn "$(nvmeof id-ctrl "${at[@]}" -o json | jq -r .subnqn)" "$nqn"
 want "bytes of the namespace" $(($(nvmeof id-ns "${at[@]}" -o json | jq .nsze) * 512)) "$bytes"
 
-# One command of each size, with the bytes compared outside of our program.
+# One command of each size. The bytes are compared outside of our program.
 head -c 1048576 /dev/urandom >pattern
 round_trip() { # BYTES BLOCK
   local blocks=(--start-block "$2" --block-count $(($1 / 512 - 1)) --data-size "$1")
@@ -32,7 +32,7 @@ if out=$(nvmeof read "${at[@]}" --start-block $((bytes / 512)) --block-count 0 -
   die "a read past the end succeeded"
 fi
 
-# What else it can ask of a controller, and have it do.
+# Other commands that our program can send to a controller.
 while read -r command; do
   nvmeof $command "${at[@]}" >answer.txt || die "nvmeof $command: $(<answer.txt)"
   [[ -s answer.txt ]] || die "nvmeof $command says nothing"
@@ -54,7 +54,7 @@ set-feature -f 0x0f -V 5000
 write-zeroes --start-block 8 --block-count 7
 END_OF_COMMANDS
 
-# Many at a time, written and read back.
+# Many commands at a time, written and read back.
 for size in 512 4k 64k 1M; do
   nvmeof bench "${at[@]}" -i 2 --rw randwrite --bs $size --iodepth 8 --size 16MiB --time_based --runtime 2s --ramp-time 0s --verify -o json >bench.json
   note "$size: $(jq -r '.jobs[0].write.iops | floor' bench.json) writes/s, verified"

@@ -1,4 +1,5 @@
-# Parameters: nqn, addr. /mnt/host has nvmeof_1_*.deb, nvmeof_2_*.deb and nvmeof-verbs_3_*.deb.
+# Installs and starts the Debian package. Parameters: nqn, addr. /mnt/host has nvmeof_1_*.deb, nvmeof_2_*.deb and
+# nvmeof-verbs_3_*.deb.
 tell() { echo "line $1"; journalctl --no-pager -o cat -u nvmeof-target | tail -n 40; systemctl --no-pager status nvmeof-target | head -30; }
 trap 'tell $LINENO >&2' ERR
 version() { dpkg-query -W -f '${Version}' "$1"; }
@@ -11,8 +12,8 @@ installed() { nvmeof doctor -o json 2>/dev/null | jq -r ".installed | $1"; }
 want "what doctor says" "$(installed '"\(.how) \(.package) \(.version) \(.example)"' || true)" "package nvmeof 1 same"
 nvmeof completion bash | cmp - /usr/share/bash-completion/completions/nvmeof
 
-# What an administrator does: a configuration, a key, a drop-in (here, since the kernel's
-# rxe has UDP port 4791 in the first network namespace), and a start.
+# The steps of an administrator: a configuration, a key, a drop-in, and a start. The drop-in is needed here because the
+# kernel's rxe uses UDP port 4791 in the first network namespace.
 cat >/etc/nvmeof/target.yaml <<END_OF_FILE
 version: 1
 sandbox: {paths: [/srv/nvmeof, /etc/nvmeof]}

@@ -1,21 +1,20 @@
-# What nvme-cli shows of a target with two namespaces: each command's answer is in a
-# file NAME.out, what it complained of in NAME.err and its status in NAME.rc, for the
-# test to compare. Parameters: nqn, features (identifiers of two hexadecimal digits, all
-# values of each), unknown_features (their current value alone), unknown_logs (log pages).
+# Records what nvme-cli shows of a target with two namespaces. Each command's output is in NAME.out, its error output in
+# NAME.err and its status in NAME.rc; the test compares them. Parameters: nqn, features (identifiers of two hexadecimal
+# digits, of which all values are read), unknown_features (only the current value is read), unknown_logs (log pages).
 dir=/mnt/host/pages
 rm -rf "$dir"
 mkdir "$dir"
 c=/dev/$(controller "$nqn")
-# The kernel takes I/O commands on the controller only while it has one namespace.
+# The kernel accepts I/O commands on the controller's device only while there is one namespace.
 a=$(block_device "$nqn" 1) b=$(block_device "$nqn" 2)
-# page NAME COMMAND...: a refusal is an answer too.
+# page NAME COMMAND...: records the answer, also if the command fails.
 page() {
   local name=$1 rc=0; shift
   nvme "$@" >"$dir/$name.out" 2>"$dir/$name.err" || rc=$?
   echo "$rc" >"$dir/$name.rc"
 }
 json() { page "$@" -o json; }
-smart() { # WHEN: the controller's page and each namespace's
+smart() { # WHEN: records the controller's page and each namespace's
   json "smart-$1" smart-log "$c"
   json "smart-$1-1" smart-log "$c" -n 1
   json "smart-$1-2" smart-log "$c" -n 2
@@ -33,7 +32,7 @@ feature() { # NAME FID SELECT
   case $2 in 82 | 83 | 84) nsid=1 ;; 81) more=--cdw11=1 ;; esac
   json "$1" get-feature "$c" -f "0x$2" -n $nsid -s "$3" $more
 }
-settled() { udevadm settle --timeout=10 || true; } # udev reads what was open for writing
+settled() { udevadm settle --timeout=10 || true; } # udev reads a device after it was open for writing
 
 settled
 json id-ctrl id-ctrl "$c"
@@ -85,7 +84,7 @@ dd if=/dev/zero of="$a" bs=64k count=128 oflag=direct status=none
 dd if=/dev/zero of="$b" bs=64k count=64 oflag=direct status=none
 settled
 smart written
-# The target counts what a file has allocated when it examines that, and not while a host waits.
+# The target counts a file's allocated blocks in its periodic examination, not while a host waits.
 used_is() { [[ $(nvme id-ns "$c" -n "$1" -o json | jq .nuse) == "$2" ]]; }
 within 20 used_is 2 1024
 json used-1 id-ns "$c" -n 1
@@ -94,7 +93,7 @@ dd if="$a" of=/dev/null bs=64k count=128 iflag=direct status=none
 dd if="$b" of=/dev/null bs=64k count=64 iflag=direct status=none
 smart read
 
-# Errors: the log has the newest first.
+# Errors: the log has the newest entry first.
 io past-a "$a" 1 2 0x12345678 512
 io past-b "$b" 2 2 0x89abcdef 4096
 io unknown "$a" 1 0x7e 0 512
@@ -102,7 +101,7 @@ json errors error-log "$c" -e 3
 page errors-raw error-log "$c" -e 3 -b
 smart errors
 
-# Features that change, and what that does.
+# Changes features, and records the effects.
 page limit-set set-feature "$c" -f 0x04 --value=298
 feature limit-got 04 0
 json smart-limit smart-log "$c"
@@ -127,7 +126,7 @@ page unprotect set-feature "$c" -f 0x84 -n 1 --value=0
 within 20 readonly_is 0
 io unprotect-write "$a" 1 1 0 512
 
-# Reservations, as one host sees them.
+# Reservations, with one host.
 json resv-none resv-report "$a" --eds
 page resv-register resv-register "$a" --nrkey=0xa1 --rrega=0
 page resv-acquire resv-acquire "$a" --crkey=0xa1 --rtype=3 --racqa=0
@@ -137,7 +136,7 @@ page resv-gone resv-register "$a" --crkey=0xa1 --rrega=1
 json resv-after resv-report "$a" --eds
 json resv-notif resv-notif-log "$c"
 
-# What a reset clears, and what it does not.
+# What a reset clears, and what it keeps.
 page rescan ns-rescan "$c"
 page reset-limit set-feature "$c" -f 0x04 --value=400
 page reset-marker set-feature "$c" -f 0x80 --value=5

@@ -1,5 +1,4 @@
-# One path to the subsystem. Parameters: nqn, addr, host, port, want (how many
-# paths there are then).
+# Connects one path to the subsystem. Parameters: nqn, addr, host, port, want (number of paths afterwards).
 nvme connect -q "$NVME_HOSTNQN" -I "$hostid" -t rdma -a "$addr" -s "$port" -w "$host" -n "$nqn" -i 2 -c 2 -l 600
 paths() {
   local c n=0

@@ -1,5 +1,5 @@
-# A persistent discovery controller, which stays and is told of changes.
-# Parameters: action (start, told, stop), addr, host.
+# Runs a persistent discovery controller, which stays connected and is notified of changes. Parameters: action (start,
+# told, stop), addr, host.
 discovery=nqn.2014-08.org.nvmexpress.discovery
 events=/tmp/discovery.events
 case $action in

@@ -1,4 +1,4 @@
-# What nvmeof has left goes first, and takes nothing from nvmeof-verbs, which replaced it.
+# Purges what is left of nvmeof. That must not remove anything of nvmeof-verbs, which has replaced it.
 dpkg --purge nvmeof
 want unit "$(systemctl is-active nvmeof-target) $(systemctl is-enabled nvmeof-target)" "active enabled"
 cmp /tmp/configuration /etc/nvmeof/target.yaml

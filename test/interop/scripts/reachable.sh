@@ -1,3 +1,3 @@
-# The first packets of a link, so that address resolution is done.
+# Exchanges the first packets of a link, so that addresses are resolved.
 within 20 ping -c 1 -W 1 "$peer4"
 within 20 ping -c 1 -W 1 "$peer6"

@@ -1,9 +1,9 @@
-# Two hosts with one namespace. Linux would join their paths to one device, so commands
-# go to the controllers. Parameters: nqn, addr, host, step: "before" ends with a
-# reservation that is to survive the target's death, "after" finds it.
+# Tests two hosts with one namespace. Linux would join their paths to one device, so commands go to the controllers.
+# Parameters: nqn, addr, host, step ("before" ends with a reservation that must survive the target's death, "after"
+# finds it).
 uuid_a=aaaaaaaa-0000-4000-8000-00000000000a uuid_b=bbbbbbbb-0000-4000-8000-00000000000b
 host_nqn() { echo "nqn.2014-08.org.nvmexpress:uuid:$1"; }
-# of UUID: the controller of a host, once it is live.
+# of UUID: prints the host's controller once it is live.
 of() {
   local c
   for c in /sys/class/nvme/nvme*; do
@@ -48,7 +48,7 @@ if [[ $step == before ]]; then
   report "$B" >report.json
   want rtype "$(jq .rtype report.json)" 1
   want regctl "$(jq .regctl report.json)" 2
-  # b takes it over: exclusive access; a is no registrant any more.
+  # Host b preempts a with exclusive access; a is no longer a registrant.
   nvme resv-acquire "$B" -n 1 --crkey=0xb2 --prkey=0xa1 --rtype=2 --racqa=2
   io "$B" 1
   conflict io "$A" 2
@@ -60,7 +60,7 @@ if [[ $step == before ]]; then
   nvme get-feature "$A" -f 0x82 -n 1
   nvme resv-release "$B" -n 1 --crkey=0xb2 --rtype=2 --rrela=0
   io "$A" 1
-  # What survives: persistence on, write exclusive, by b.
+  # A reservation that survives: with persistence, write exclusive, held by b.
   nvme resv-register "$B" -n 1 --crkey=0xb2 --nrkey=0xb3 --rrega=2 --cptpl=3
   nvme resv-acquire "$B" -n 1 --crkey=0xb3 --rtype=1 --racqa=0
   want "persistence" "$(report "$B" | jq .ptpls)" 1

@@ -1,5 +1,5 @@
-# The host's own reservation of namespace 1, by whatever path serves it. Parameters:
-# nqn, action (acquire, held, release).
+# Handles the host's own reservation of namespace 1, over any path that serves it. Parameters: nqn, action (acquire,
+# held, release).
 dev=$(block_device "$nqn" 1)
 case $action in
 acquire)

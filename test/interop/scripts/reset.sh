@@ -1,4 +1,4 @@
-# Resets of the controller under load: I/O waits and goes on. Parameters: nqn.
+# Resets the controller under load; I/O must wait and go on. Parameters: nqn.
 c=$(controller "$nqn") dev=$(block_device "$nqn" 1)
 fio --name=reset --filename="$dev" --ioengine=libaio --direct=1 --rw=randrw --bsrange=512-64k --iodepth=8 \
   --size=16M --loops=1000 --time_based --runtime=8 --verify=crc32c --verify_fatal=1 --output=fio.out &

@@ -1,6 +1,5 @@
-# A host whose target ends and comes back. Parameters: action (connect, away, back, end;
-# without: the target has come back without the second namespace's file, with: that is there
-# again), nqn, addr, host, each.
+# The host's target ends and comes back. Parameters: action (connect, away, back, end; without: the target has come back
+# without the second namespace's file; with: the file is back), nqn, addr, host, each.
 state=/run/returns
 disks() { local id; for id in 1 "$each"; do block_device "$nqn" "$id" || return 1; done; }
 both() { disks | wc -l | grep -qx 2; }
@@ -13,7 +12,7 @@ connect)
   disks >$state.disks
   rm -f $state.error $state.waited
   touch $state.on
-  # Who uses a disk meanwhile sees no error.
+  # A program that uses a disk meanwhile must see no error.
   setsid bash -c '
     exec 3<>"$2"
     while [[ -e $1.on ]]; do
@@ -30,7 +29,7 @@ back)
   ;;
 without)
   within 150 controller_live "$nqn"
-  sleep 3 # the kernel looks at its namespaces
+  sleep 3 # the kernel scans its namespaces
   want "the disks" "$(disks)" "$(<$state.disks)"
   dd if="$(head -1 $state.disks)" of=/dev/null bs=64k count=4 iflag=direct status=none
   setsid bash -c 'dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct conv=notrunc status=none; echo $? >$2' - \

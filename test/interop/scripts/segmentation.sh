@@ -1,2 +1,2 @@
-# Whether peer0 takes UDP super-packets as they are. Parameters: state (on, off).
+# Sets whether peer0 accepts UDP super-packets unsegmented. Parameters: state (on, off).
 ethtool -K peer0 tx-udp-segmentation "$state"

@@ -1,9 +1,8 @@
-# The target under test, in the peer's namespace. Parameters: action (start, stop;
-# kill: at once and with no farewell; revive: after kill; kill-revive, stop-revive: with
-# nothing in between; takeover: others take over, as often as times says), nqn, addr, family,
-# storage (memory, file), bytes (of the namespace), transport, access (options that say
-# which hosts may connect; empty: any), options (of the export, after a comma; none if
-# absent), second (options of a second namespace, a file; there is none if empty).
+# Runs the target under test, in the peer's namespace. Parameters: action (start, stop; kill: SIGKILL; revive: start
+# after kill; kill-revive, stop-revive: both with no pause; takeover: new processes take over, as often as times says),
+# nqn, addr, family, storage (memory, file), bytes (of the namespace), transport, access (options that say which hosts
+# may connect; empty: any), options (of the export, after a comma; empty: none), second (options of a second namespace,
+# in a file; empty: there is none).
 backing=/root/target.img second_backing=/root/second.img
 log=/mnt/host/target.log
 pidfile=/run/target.pid
@@ -21,7 +20,7 @@ launch() {
     echo $! >"$4"
     wait $!
     echo "target ended with status $?"' - "$listen:4420" "$nqn" "$export" "$pidfile" "$transport" "${access:---allow-any-host}" </dev/null >>"$log" 2>&1 &
-  # Pinning its memory takes a while the first time, as the guest gets that itself.
+  # Pinning the target's memory takes long the first time, as the guest itself gets that memory only then.
   (within 60 bash -c "tail -n +$((lines + 1)) '$log' | grep -q 'nvme connect'") || { end KILL; die "the target does not serve"; }
 }
 start() {
@@ -29,13 +28,13 @@ start() {
   [[ $storage != file ]] || truncate -s "$bytes" "$backing"
   launch
 }
-# starved tells how long a thread of the target ever waited for a processor: under
-# emulation a second, which is no fault of the target's.
+# starved prints how long a thread of the target ever waited for a processor. Under emulation that can be a second,
+# which is not the target's fault.
 starved() {
   local file longest=0 ms
   for file in /proc/"$(<"$pidfile")"/task/*/sched; do
     ms=$(sed -n 's/^wait_max *: *\([0-9]*\).*/\1/p; s/^.*statistics.wait_max *: *\([0-9]*\).*/\1/p' "$file" 2>/dev/null | head -1) ||
-      continue # the thread is gone
+      continue # the thread has ended
     ((${ms:-0} <= longest)) || longest=$ms
   done
   note "a thread of the target waited up to $longest ms for a processor"

@@ -1,5 +1,5 @@
-# Parameters: nqn.
-# As deploy/README.md says.
+# Runs the systemd units of deploy. Parameters: nqn.
+# The setup that deploy/README.md describes.
 tell() { echo "line $1"; journalctl --no-pager -o cat -u 'nvmeof-*' | tail -n 60; systemctl --no-pager status 'nvmeof-*' | head -60; }
 trap 'tell $LINENO >&2' ERR
 useradd --system --home-dir /srv/nvmeof --create-home nvmeof
@@ -37,7 +37,7 @@ grep -q 'outside the target.s sandbox' /tmp/refused || die "$(cat /tmp/refused)"
 systemctl reload nvmeof-target
 nvmeof ls
 
-# A connection, with a key that only root reads.
+# A connection, with a key that only root can read.
 install -d -m 700 /etc/nvmeof/connect /etc/nvme
 install -m 600 /etc/nvmeof/host.key /etc/nvme/host.key
 echo "CONNECT=connect -t rdma -a 127.0.0.1 -n $nqn --hostnqn $NVME_HOSTNQN --hostid $hostid --dhchap-secret file:/etc/nvme/host.key" >/etc/nvmeof/connect/storage
@@ -47,7 +47,7 @@ nvmeof list-subsys
 qemu-io -f raw -c 'write -P 0x5a 0 1M' -c 'read -P 0x5a 0 1M' 'nbd+unix:///nvme0n1?socket=/run/nvmeof-host/nvme0n1.sock'
 systemctl stop nvmeof-connect@storage
 
-# The same by attach, of an ordinary user, at another address: the endpoint of the first one has ended.
+# The same by attach, as an ordinary user. The endpoint of the first connection has ended.
 install -o nvmeof -m 600 /etc/nvme/host.key /etc/nvmeof/attach.key
 echo "ATTACH=-a 127.0.0.1 -n $nqn --hostnqn $NVME_HOSTNQN --hostid $hostid --dhchap-secret file:/etc/nvmeof/attach.key" >/etc/nvmeof/attach-data.conf
 systemctl start nvmeof-attach@data

@@ -1,4 +1,4 @@
-# Parameters: package, number (its version). Under load.
+# Upgrades the package under load. Parameters: package, number (its version).
 trap 'journalctl --no-pager -o cat -u nvmeof-target | tail -n 40 >&2' ERR
 before=$(systemctl show -P MainPID nvmeof-target)
 began=$(now_ms)

@@ -1,5 +1,5 @@
-# The tests of package verbs on rxe0. Parameters: addr, nowhere, tests (a pattern),
-# flags (more of them), limit (of the time, in seconds).
+# Runs the tests of package verbs on rxe0. Parameters: addr, nowhere, tests (a pattern), flags (further ones), limit (of
+# the time, in seconds).
 resources() { rdma resource show | sed 's/^[0-9]*: //'; }
 before=$(resources)
 status=0
@@ -10,7 +10,7 @@ if ((status)); then
   tail -40 /tmp/verbs.log
   die "verbs.test ended with status $status"
 fi
-if [[ $flags == *-remove* ]]; then # it goes when the last user has gone
+if [[ $flags == *-remove* ]]; then # the device is removed when its last user has ended
   gone() { [[ ! -e /sys/class/infiniband/rxe0 ]]; }
   within 20 gone
   exit

@@ -1,11 +1,12 @@
-# Measures a target from the Linux host: fio here, processor time there. Parameters:
-# action (connect, disconnect; load, idle), nqn, addr; of a load: name, rw, depth,
-# seconds. A load prints
-# RESULT BUSY IDLE I/OS SECONDS P50 P99
-# in seconds of the target's machine, and latencies in us; idle prints IDLE and the share of the
-# processor that the target takes with nothing to do.
+# Measures a target from the Linux host: fio runs here, the processor time is the target's. Parameters: action (connect,
+# disconnect; load, idle), nqn, addr; of a load: name, rw, depth, seconds. A load prints
+#
+#   RESULT BUSY IDLE I/OS SECONDS P50 P99
+#
+# in seconds of the target's machine, and latencies in us. idle prints IDLE and the share of the processor that the
+# target uses with nothing to do.
 
-# meter: uptime and the fields of /proc/stat's first line, at the target.
+# meter prints uptime and the fields of /proc/stat's first line, at the target.
 meter() {
   perl -MIO::Socket::INET -e '
     my $s = IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => 7007, Proto => "udp") or die $!;
@@ -24,7 +25,7 @@ load() {
   fio --name="$name" --filename="$(block_device "$nqn" 1)" --ioengine=libaio --direct=1 --rw="$rw" --bs=4k --iodepth="$depth" \
     --size=128M --time_based --runtime="$seconds" --randrepeat=0 --norandommap --output-format=json --output=fio.json
   meter >>meter.txt
-  # uptime, idle of all processors; cpu, user, nice, system, idle, iowait, ...
+  # The meter prints uptime and the idle time of all processors, then cpu, user, nice, system, idle, iowait, ...
   jq -r --rawfile meter meter.txt '
     ($meter | split("\n")[:2] | map(split(" ") | map(select(. != "")))) as [$a, $b]
     | ((($b[6] | tonumber) + ($b[7] | tonumber) - ($a[6] | tonumber) - ($a[7] | tonumber)) / 100) as $idle

@@ -1,6 +1,5 @@
-# Our target on rxe0's address, and our host beside it, which connects and disconnects
-# many times with nothing in between: neither keeps anything, and no connection waits for
-# the end of an earlier one. Parameters: nqn, times.
+# Our host connects to our target, both on rxe0's address, and disconnects many times with no pause. Neither may keep
+# anything, and no connection may wait for the end of an earlier one. Parameters: nqn, times.
 log=/mnt/host/target-cycles.log
 setsid nvmeof target --transport verbs --listen "$host4" --nqn "$nqn" --export mem:64MiB --allow-any-host \
   </dev/null >"$log" 2>&1 &

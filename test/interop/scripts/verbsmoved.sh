@@ -1,5 +1,5 @@
-# Our target on a bond, whose address moves from one interface to the other (the RDMA
-# CM tells by ADDR_CHANGE). Parameters: nqn.
+# Our target is on a bond, whose address moves from one interface to the other (the RDMA CM reports ADDR_CHANGE).
+# Parameters: nqn.
 log=/mnt/host/target-moved.log
 modprobe -a bonding dummy
 ip link add bond0 type bond mode active-backup fail_over_mac active
@@ -11,7 +11,7 @@ done
 ip addr add 10.7.0.1/24 dev bond0
 ip link set bond0 up
 rdma link add rxebond type rxe netdev bond0
-( # whose end undoes all
+( # a subshell: its exit trap undoes everything
 setsid nvmeof target --transport verbs --listen 10.7.0.1 --nqn "$nqn" --export mem:64MiB --allow-any-host \
   </dev/null >"$log" 2>&1 &
 pid=$!

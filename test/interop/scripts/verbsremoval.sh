@@ -1,10 +1,10 @@
-# Our target on rxe0 of the peer's guest, which comes and goes. Parameters: nqn, addr,
-# action (start: before there is a device; remove, return; stop).
+# Our target is on rxe0 of the peer's guest, which is removed and added. Parameters: nqn, addr, action (start: before
+# the device exists; remove, return; stop).
 log=/mnt/host/target-removal.log
 pidfile=/run/verbstarget.pid
 alive() { kill -0 "$(<"$pidfile")" || die "the target is gone: $(tail -5 "$log")"; }
 listening() { rdma resource show cm_id | grep -q "LISTEN.*$addr:4420"; }
-# opened: how many files of RDMA devices the target has.
+# opened prints how many files of RDMA devices the target has open.
 opened() { ls -l "/proc/$(<"$pidfile")/fd" | grep -c infiniband || :; }
 add() {
   rdma link add rxe0 type rxe netdev peer0

@@ -1,5 +1,5 @@
-# Our target on rxe0's address with receives that its I/O queues share, fewer than they
-# have entries, and the kernel's host beside it. Parameters: nqn.
+# Our target is on rxe0's address with receives that its I/O queues share, fewer than they have entries. The kernel's
+# host is beside it. Parameters: nqn.
 log=/mnt/host/target-shared.log
 setsid nvmeof target --transport verbs --listen "$host4" --nqn "$nqn" --export mem:64MiB --allow-any-host --shards 1 --shared-receives 64 \
   </dev/null >"$log" 2>&1 &
@@ -15,7 +15,7 @@ dd if="$dev" of=/tmp/back bs=128k count=64 iflag=direct status=none
 cmp /tmp/data /tmp/back
 fio --name=v --filename="$dev" --rw=randrw --bs=512-64k --iodepth=8 --numjobs=4 --offset_increment=8M --ioengine=libaio --direct=1 --size=4M \
   --verify=crc32c --output=/tmp/fio.out || die "$(cat /tmp/fio.out)"
-nvme reset "/dev/$(controller "$nqn")" # the old queues' receives come back
+nvme reset "/dev/$(controller "$nqn")" # the receives of the old queues are returned
 within 20 controller_live "$nqn"
 dd if="$dev" of=/dev/null bs=4k count=256 iflag=direct status=none
 nvme disconnect -n "$nqn"

@@ -1,5 +1,5 @@
-# Our target on rxe0's address and the kernel's host beside it: connect, write, read
-# back, disconnect. Parameters: nqn, transport.
+# Our target is on rxe0's address, with the kernel's host beside it: connect, write, read back, disconnect. Parameters:
+# nqn, transport.
 log=/mnt/host/target-$transport.log
 setsid /mnt/host/nvmeof target --transport "$transport" --listen "$host4" --nqn "$nqn" --export mem:64MiB --allow-any-host \
   </dev/null >"$log" 2>&1 &

@@ -1,8 +1,7 @@
-# Our target on every address of rxe0, of which it has several, and one comes later.
-# Parameters: nqn.
+# Our target listens on every address of rxe0, which has several; one is added later. Parameters: nqn.
 log=/mnt/host/target-wildcard.log
 ip addr replace 10.9.0.22/24 dev host0
-( # whose end undoes all
+( # a subshell: its exit trap undoes everything
 setsid nvmeof target --transport verbs --listen 0.0.0.0 --listen '[::]:4421' --nqn "$nqn" --export mem:64MiB --allow-any-host \
   </dev/null >"$log" 2>&1 &
 pid=$!
@@ -14,7 +13,7 @@ within 60 listening "$host6.*4421"
 ip addr replace 10.9.0.33/24 dev host0
 within 60 listening 10.9.0.33:4420
 connected=0
-for at in 10.9.0.2 10.9.0.22 10.9.0.33; do # paths of one subsystem: identifiers must differ
+for at in 10.9.0.2 10.9.0.22 10.9.0.33; do # paths of one subsystem: controller identifiers must differ
   nvme connect -t rdma -a $at -s 4420 -n "$nqn" -i 1 || die "no connection to $at: $(dmesg | tail -5)"
   connected=$((connected + 1))
 done
