@@ -14,33 +14,33 @@ import (
 //go:embed agent.sh
 var agentScript string
 
-// bootLimit is many times what booting takes on two idle cores.
+// bootLimit is many times the time to boot on two idle cores.
 const bootLimit = 4 * time.Minute
 
-// Config describes a guest. A zero field takes the default.
+// A Config describes a guest. A zero field takes the default.
 type Config struct {
-	Share  string // directory seen inside as /mnt/host; required
+	Share  string // directory that the guest sees as /mnt/host; required
 	CPUs   int    // default 2
 	Memory int    // MiB; default 3072
 
-	// Link, if not empty, is the path of a unix socket over which this guest and
-	// one more have an Ethernet of their own. The guest that starts first listens.
+	// Link, if not empty, is the path of a unix socket. Over it this guest and one other have an Ethernet of their own.
+	// The guest that starts first listens.
 	Link   string
 	Listen bool
 	MAC    string // of the interface on Link
 
-	InstructionClock bool // the guest's clock counts its instructions, see instructionTime
+	InstructionClock bool // the guest's clock counts instructions, see instructionTime
 
-	Systemd bool // the first process is systemd, and not a script
+	Systemd bool // the first process is systemd instead of a script
 
-	Drives bool // an emulated NVMe drive and an ATA disk, empty, of 64 MiB
+	Drives bool // adds an emulated NVMe drive and an ATA disk, empty, of 64 MiB each
 
-	Fresh bool      // boot, and do not start from a saved state
-	Log   io.Writer // is told why a guest had to boot all the same; nil: nobody is
+	Fresh bool      // boot, instead of starting from a saved state
+	Log   io.Writer // receives the reason if a guest had to boot nevertheless; may be nil
 }
 
-// Boot starts a guest, from the saved state of one that booted if it can, and waits until it takes scripts. The guest's
-// console, where the kernel complains, is the file console.log in cfg.Share.
+// Boot starts a guest and waits until it accepts scripts. It starts the guest from the saved state of one that booted,
+// if it can. The guest's console, which has the kernel's complaints, is the file console.log in cfg.Share.
 func Boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	if err := cfg.prepare(); err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
@@ -67,7 +67,7 @@ func (c Config) prepare() error {
 	return c.makeDrives()
 }
 
-// start starts a guest by what is quickest.
+// start starts a guest in the quickest way that works.
 func start(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	if cfg.Fresh {
 		return boot(ctx, m, cfg)
@@ -82,12 +82,12 @@ func start(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	return boot(ctx, m, cfg)
 }
 
-// boot boots a guest of which nothing lasts.
+// boot boots a guest without keeping its disk or memory.
 func boot(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	s := store{disk: "format=raw,snapshot=on,file=" + m.disk()}
 	g, err := bootOn(ctx, m, cfg, s)
 	if errors.Is(err, errDown) {
-		g, err = bootOn(ctx, m, cfg, s) // QEMU's emulation, at fault here, seldom fails twice
+		g, err = bootOn(ctx, m, cfg, s) // QEMU's emulation is at fault, and seldom fails twice
 	}
 	return g, err
 }

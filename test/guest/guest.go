@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Guest is one running machine. One goroutine at a time uses it.
+// A Guest is a running machine. It must be used by one goroutine at a time.
 type Guest struct {
 	share    string
 	qemu     *os.Process
@@ -22,7 +22,7 @@ type Guest struct {
 	exited   chan struct{}
 	number   int
 	broken   error // why no further script can run
-	restored bool  // from a saved state
+	restored bool  // started from a saved state
 }
 
 // A reply is one line that the agent sent, or the end of a script.
@@ -33,7 +33,7 @@ type reply struct {
 	done   bool
 }
 
-// An ExitError is a script that ended with another status than 0.
+// An ExitError reports a script that ended with a nonzero status.
 type ExitError struct {
 	Status int
 	Output string
@@ -49,11 +49,9 @@ func (e *ExitError) Error() string {
 
 var errDown = errors.New("the guest went down")
 
-// Run executes a bash script in the guest as root, with /tmp as its working
-// directory, and returns what it printed. A script that ends with another
-// status than 0, or runs longer than limit, gives an [*ExitError]; any other
-// error means that the guest is lost. Processes that the script leaves behind
-// live on if they have closed the script's output.
+// Run executes a bash script in the guest as root, with /tmp as its working directory, and returns its output. If the
+// script ends with a nonzero status, or runs longer than limit, the error is an [*ExitError]; any other error means
+// that the guest is lost. Processes that the script leaves behind live on if they have closed the script's output.
 func (g *Guest) Run(ctx context.Context, limit time.Duration, script string) (string, error) {
 	if g.broken != nil {
 		return "", fmt.Errorf("guest: lost earlier: %w", g.broken)
@@ -67,7 +65,7 @@ func (g *Guest) Run(ctx context.Context, limit time.Duration, script string) (st
 		g.broken = fmt.Errorf("%w\n%s", err, g.console())
 		return "", fmt.Errorf("guest: %w", g.broken)
 	}
-	// The agent kills what runs too long; silence beyond that is a dead guest.
+	// The agent kills a script that exceeds limit; silence beyond that means a dead guest.
 	ctx, cancel := context.WithTimeout(ctx, limit+45*time.Second)
 	defer cancel()
 	var out strings.Builder
@@ -82,7 +80,7 @@ func (g *Guest) Run(ctx context.Context, limit time.Duration, script string) (st
 	return out.String(), nil
 }
 
-// await collects output until the script with that number has ended.
+// await collects output until the script with the given number has ended.
 func (g *Guest) await(ctx context.Context, number int, out *strings.Builder) (status int, err error) {
 	for {
 		select {
@@ -121,7 +119,7 @@ func (g *Guest) read(r io.Reader) {
 	}
 }
 
-// console is the end of what the guest's kernel and QEMU itself wrote.
+// console returns the end of what the guest's kernel and QEMU itself wrote.
 func (g *Guest) console() string {
 	var out strings.Builder
 	for _, name := range []string{"console.log", "qemu.log"} {
@@ -133,7 +131,7 @@ func (g *Guest) console() string {
 	return out.String()
 }
 
-// Close ends the guest at once. The shared directory stays.
+// Close ends the guest at once. It keeps the shared directory.
 func (g *Guest) Close() error {
 	g.requests.Close()
 	g.monitor.conn.Close()

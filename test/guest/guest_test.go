@@ -99,8 +99,7 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// TestInstructionClock: a program takes the same time on an idle machine and on one that
-// has other things to do.
+// TestInstructionClock: a program takes the same time in the guest on an idle and on a busy machine.
 func TestInstructionClock(t *testing.T) {
 	g := bootFor(t, Config{CPUs: 1, InstructionClock: true})
 	took := func() (seconds float64) {
@@ -114,7 +113,7 @@ func TestInstructionClock(t *testing.T) {
 		}
 		return seconds
 	}
-	took() // from the disk
+	took() // the first run reads the disk
 	idle := took()
 	var done atomic.Bool
 	for range 2 * runtime.NumCPU() {

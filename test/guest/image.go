@@ -23,15 +23,14 @@ const systemCache = "/var/cache/nvmeof-guest"
 //go:embed init.sh
 var initScript string
 
-// An Image is the place of a guest's disk, kernel and initial RAM disk, built
-// or not. Its name carries a digest of the recipe, so that a changed recipe is
-// another image.
+// An Image is the location of a guest's disk, kernel and initial RAM disk, built or not. Its name has a digest of the
+// recipe, so that a changed recipe makes another image.
 type Image struct {
 	dir string
 }
 
-// Find returns the image of the present recipe below [CacheEnv] if that is set,
-// below /var/cache for root, and below the user's cache directory otherwise.
+// Find returns the image of the current recipe: below [CacheEnv] if that is set, else below /var/cache for root, else
+// below the user's cache directory.
 func Find() (Image, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -55,22 +54,21 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "nvmeof", "guest"), nil
 }
 
-// Dir is where the image lies, or will.
+// Dir returns the image's directory, which need not exist yet.
 func (m Image) Dir() string { return m.dir }
 
 func (m Image) disk() string   { return filepath.Join(m.dir, "disk.img") }
 func (m Image) kernel() string { return filepath.Join(m.dir, "vmlinuz") }
 func (m Image) initrd() string { return filepath.Join(m.dir, "initrd") }
 
-// Built reports whether the image is there.
+// Built reports whether the image exists.
 func (m Image) Built() bool {
 	_, err := os.Stat(m.disk())
 	return err == nil
 }
 
-// Build makes the image unless it is there: about 80 s, as root, with
-// debootstrap and mke2fs installed and a Debian mirror in reach. Progress goes
-// to log. Processes that want the same image wait for the first one.
+// Build makes the image unless it exists. It takes about 80 s, needs root, debootstrap, mke2fs and a Debian mirror, and
+// writes its progress to log. Processes that want the same image wait for the first one.
 func (m Image) Build(ctx context.Context, log io.Writer) error {
 	if m.Built() {
 		return nil
@@ -93,8 +91,7 @@ func (m Image) Build(ctx context.Context, log io.Writer) error {
 	return m.build(ctx, log)
 }
 
-// lock waits for the exclusive lock on a file, which ends with the process at
-// the latest.
+// lock waits for the exclusive lock on a file. The kernel releases the lock at the latest when the process ends.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"strconv"
 )
 
-// machine are QEMU's arguments for all that the guest sees of its machine, but for what is
-// plugged in later. No path is among them: guests with the same arguments start from the
-// same saved state.
+// machine returns QEMU's arguments for everything that the guest sees of its machine, except for devices that are
+// plugged in later. They have no paths, since guests with the same arguments start from the same saved state.
 func (c Config) machine() []string {
 	args := []string{
 		"-cpu", "max", "-smp", strconv.Itoa(c.cpus()), "-m", strconv.Itoa(c.memory()),
@@ -18,7 +17,7 @@ func (c Config) machine() []string {
 		"-append", "root=/dev/vda rw console=ttyS0 quiet panic=-1 maxcpus=1 schedstats=enable log_buf_len=16M " + c.first(),
 		"-device", "virtio-blk-pci,drive=disk", "-device", "virtio-9p-pci,fsdev=share,mount_tag=host",
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent",
-		"-device", "vmgenid,guid=auto", // tells the kernel that it goes on from a saved state
+		"-device", "vmgenid,guid=auto", // tells the kernel that it resumes from a saved state
 	}
 	args = append(args, c.clock()...)
 	if c.Drives {
@@ -41,7 +40,7 @@ func (c Config) memory() int {
 	return c.Memory
 }
 
-// first is what the kernel's command line says about the first process, which leads to the agent.
+// first returns what the kernel's command line says about the first process, which starts the agent.
 func (c Config) first() string {
 	if !c.Systemd {
 		return "init=/init.sh"
@@ -51,14 +50,13 @@ func (c Config) first() string {
 		"systemd.run=\"/bin/bash /mnt/host/agent.sh\" systemd.run_success_action=poweroff"
 }
 
-// instructionTime is how long an instruction takes, with [Config.InstructionClock], as a
-// power of two in nanoseconds: 8 ns. An idle guest's clock keeps to this machine's. Times
-// in the guest then say what it executed, whatever else this machine does and whichever
-// code the emulator is slow with; so do its time limits.
+// instructionTime is how long an instruction takes, with [Config.InstructionClock], as a power of two in nanoseconds: 8
+// ns. While the guest is idle its clock follows this machine's. Times in the guest, and its time limits, then measure
+// what it executed, whatever else this machine does and whichever code the emulator is slow with.
 const instructionTime = 3
 
-// clock chooses how the guest's processors are emulated: each by a thread, or all by one,
-// which counts.
+// clock returns the options for the emulation of the guest's processors: a thread for each, or one thread for all,
+// which counts instructions.
 func (c Config) clock() []string {
 	if c.InstructionClock {
 		return []string{"-accel", "tcg,thread=single", "-icount", "shift=" + strconv.Itoa(instructionTime)}
@@ -66,14 +64,14 @@ func (c Config) clock() []string {
 	return []string{"-accel", "tcg,thread=multi"}
 }
 
-// A store is where a guest has its disk and its memory.
+// A store says where a guest keeps its disk and its memory.
 type store struct {
-	disk     string // of QEMU's option -drive
-	memory   string // of its memory-backend-file; empty: nowhere
+	disk     string // argument of QEMU's option -drive
+	memory   string // path of its memory-backend-file; empty: none
 	incoming bool   // the guest waits for its state
 }
 
-// arguments are all of QEMU's.
+// arguments returns all arguments of QEMU.
 func (c Config) arguments(m Image, s store) []string {
 	args := append(c.machine(),
 		"-name", "guest,debug-threads=on", // for Guest.ProcessorTime
@@ -114,8 +112,8 @@ func (c Config) makeDrives() error {
 	return nil
 }
 
-// plug puts devices into a running guest whose state QEMU does not save, as that of an NVMe
-// drive, or that are not the same for each guest.
+// plug adds devices to a running guest: those whose state QEMU does not save, such as an NVMe drive, and those that
+// differ between guests.
 func (g *Guest) plug(c Config) error {
 	if c.Drives {
 		err := g.monitor.do("blockdev-add", arguments{"driver": "raw", "node-name": "nvme",

@@ -13,13 +13,13 @@ import (
 // monitorLimit is many times what QEMU takes for a command.
 const monitorLimit = 30 * time.Second
 
-// A monitor gives QEMU commands, by its machine protocol (QMP).
+// A monitor sends commands to QEMU by its machine protocol (QMP).
 type monitor struct {
 	conn    net.Conn
 	replies *json.Decoder
 }
 
-// newMonitor returns a monitor and the socket that QEMU gets.
+// newMonitor returns a monitor, and QEMU's end of its socket.
 func newMonitor() (*monitor, *os.File, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -35,11 +35,11 @@ func newMonitor() (*monitor, *os.File, error) {
 	return &monitor{conn, json.NewDecoder(conn)}, theirs, nil
 }
 
-// arguments are those of a command; nil are none.
+// arguments are those of a command; nil means none.
 type arguments map[string]any
 
-// do gives a command and puts what it returns into result, unless that is nil. What QEMU
-// says of itself in between, its greeting and events, is passed over.
+// do sends a command and stores the value that it returns in result, unless that is nil. It skips other messages of
+// QEMU: the greeting and events.
 func (m *monitor) do(command string, args arguments, result any) error {
 	request := map[string]any{"execute": command}
 	if args != nil {

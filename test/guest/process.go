@@ -12,7 +12,7 @@ import (
 // monitorDescriptor is QEMU's end of its monitor's socket, the first of [exec.Cmd.ExtraFiles].
 const monitorDescriptor = 3
 
-// launch starts QEMU. The guest does not take scripts yet.
+// launch starts QEMU. The guest does not accept scripts yet.
 func launch(m Image, cfg Config, s store) (*Guest, error) {
 	g := &Guest{share: cfg.Share, exited: make(chan struct{})}
 	monitor, theirs, err := newMonitor()
@@ -35,8 +35,8 @@ func launch(m Image, cfg Config, s store) (*Guest, error) {
 	return g, nil
 }
 
-// run runs QEMU on a thread that lives as long as it does, since the kernel
-// kills the child (Pdeathsig) when the thread that started it ends.
+// run runs QEMU from a thread that lives as long as QEMU, since the kernel kills the child (Pdeathsig) when the thread
+// that started it ends.
 func (g *Guest) run(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := os.Create(filepath.Join(g.share, "qemu.log"))

@@ -16,21 +16,21 @@ import (
 // diskSize is in MiB. The file is sparse; the system takes about 1 GiB of it.
 const diskSize = "4096M"
 
-// recipe is what the image consists of, beside the init script: its suite, its
-// size and its packages.
+// recipe returns what the image is made from, apart from the init script: the Debian suite, the disk's size and the
+// packages.
 func recipe() []string {
 	return []string{
 		"trixie", diskSize, "linux-image-amd64",
-		// The judges: NVMe host, load generator, RDMA tools.
+		// What tests run against: the NVMe host, a load generator, RDMA tools.
 		"nvme-cli", "fio", "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "perftest",
-		// What scripts use to set up, observe and check.
+		// Tools by which scripts set up, observe and check.
 		"iproute2", "iputils-ping", "kmod", "tcpdump", "ethtool", "procps", "udev", "util-linux",
 		"e2fsprogs", "xfsprogs", "nbd-client", "psmisc", "jq", "systemd-sysv", "qemu-utils",
 	}
 }
 
-// build works in a directory beside the image's and renames it when it is
-// complete, so that an interrupted build leaves no half image behind.
+// build works in a directory beside the image's and renames it when it is complete, so that an interrupted build does
+// not leave an incomplete image behind.
 func (m Image) build(ctx context.Context, log io.Writer) error {
 	began := time.Now()
 	work := m.dir + ".partial"
@@ -73,8 +73,8 @@ func debootstrap(ctx context.Context, root string) error {
 	return command(ctx, "debootstrap", args...)
 }
 
-// configuredMirror is the Debian mirror that this machine's own packages come
-// from; empty, which leaves the choice to debootstrap, where there is none.
+// configuredMirror returns the Debian mirror of this machine's own packages. It returns "" if there is none, which
+// leaves the choice to debootstrap.
 func configuredMirror() string {
 	files, _ := filepath.Glob("/etc/apt/sources.list.d/*")
 	for _, name := range append(files, "/etc/apt/sources.list") {
@@ -95,7 +95,7 @@ func configuredMirror() string {
 	return ""
 }
 
-// moveBoot takes the one kernel and the one initial RAM disk of the system.
+// moveBoot moves the system's kernel and initial RAM disk, of which there must be one each.
 func moveBoot(root, to string) error {
 	for pattern, name := range map[string]string{"vmlinuz-*": "vmlinuz", "initrd.img-*": "initrd"} {
 		found, _ := filepath.Glob(filepath.Join(root, "boot", pattern))
@@ -109,7 +109,7 @@ func moveBoot(root, to string) error {
 	return nil
 }
 
-// command runs a program and, if it fails, returns the end of what it printed.
+// command runs a program. If it fails, the error has the end of its output.
 func command(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

@@ -14,32 +14,31 @@ import (
 	"time"
 )
 
-// A saved state is a guest that had booted and waited for its first script: its memory, its
-// devices, and what it had written to its disk. Any number of guests start from it, in a
-// second. Its memory is a file that they map privately, so that they share what none of them
-// has changed. It is made by the first guest of its kind.
+// A saved state is that of a guest that had booted and waited for its first script: its memory, its devices, and what
+// it had written to its disk. The first guest of its kind makes it; any number of guests start from it, in a second.
+// They map its memory file privately, and so share the pages that they have not changed.
 //
-// Guests of one state differ in time and random numbers, but not in what the kernel drew
-// before: boot_id, keys of hash tables.
+// Guests of one state differ in time and random numbers, but not in values that the kernel chose at boot: boot_id, keys
+// of hash tables.
 type saved struct{ dir string }
 
-// keptStates are as many as stay, the last ones used, of some 400 MiB each.
+// keptStates is how many states are kept, those that were used last. Each has about 400 MiB.
 const keptStates = 8
 
-// restoreLimit is many times what a start from a saved state takes on two idle cores.
+// restoreLimit is many times the time of a start from a saved state on two idle cores.
 const restoreLimit = 30 * time.Second
 
-// ignoreShared says that memory in a shared file is not part of the state.
+// ignoreShared makes QEMU leave memory in a shared file out of the state.
 var ignoreShared = arguments{"capabilities": []arguments{{"capability": "x-ignore-shared", "state": true}}}
 
-// findSaved returns the place of the state for such guests: below the image's, under a
-// digest of all that is in it.
+// findSaved returns the location of the state for guests of a configuration. It is below the image's, and its name is a
+// digest of everything that the state depends on.
 func findSaved(m Image, cfg Config) (saved, error) {
 	version, err := exec.Command("qemu-system-x86_64", "--version").Output()
 	if err != nil {
 		return saved{}, fmt.Errorf("qemu-system-x86_64 --version: %w", err)
 	}
-	disk, err := os.Stat(m.disk()) // which may be built anew, of newer packages
+	disk, err := os.Stat(m.disk()) // the image may have been rebuilt with newer packages
 	if err != nil {
 		return saved{}, err
 	}
@@ -55,7 +54,7 @@ func (s saved) there() bool {
 	return err == nil
 }
 
-// restore starts a guest from the saved state, which it makes where there is none.
+// restore starts a guest from the saved state, which it makes if there is none.
 func restore(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	s, err := findSaved(m, cfg)
 	if err != nil {
@@ -65,17 +64,17 @@ func restore(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 		return nil, err
 	}
 	now := time.Now()
-	if err := os.Chtimes(s.dir, now, now); err != nil { // used last
+	if err := os.Chtimes(s.dir, now, now); err != nil { // marks the state as used now
 		return nil, err
 	}
 	g, err := s.start(ctx, m, cfg)
 	if err != nil && ctx.Err() == nil {
-		err = errors.Join(err, os.RemoveAll(s.dir)) // the next guest makes another
+		err = errors.Join(err, os.RemoveAll(s.dir)) // the next guest makes a new one
 	}
 	return g, err
 }
 
-// start loads the state into a new QEMU, whose guest goes on at once.
+// start loads the state into a new QEMU, whose guest resumes at once.
 func (s saved) start(ctx context.Context, m Image, cfg Config) (*Guest, error) {
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
 	defer cancel()
@@ -113,8 +112,7 @@ func (g *Guest) load(ctx context.Context, s saved) error {
 	return err
 }
 
-// ensure makes the state unless it is there. Processes that want the same wait for the
-// first one.
+// ensure makes the state unless it exists. Processes that want the same state wait for the first one.
 func (s saved) ensure(ctx context.Context, m Image, cfg Config) error {
 	if s.there() {
 		return nil
@@ -144,7 +142,7 @@ func (s saved) ensure(ctx context.Context, m Image, cfg Config) error {
 	return dropStates(filepath.Dir(filepath.Dir(s.dir)))
 }
 
-// make boots a guest, with a shared directory that no other sees, and saves it.
+// make boots a guest, with a shared directory of its own, and saves it.
 func (s saved) make(ctx context.Context, m Image, cfg Config) error {
 	cfg.Share = s.file("share")
 	if err := cfg.prepare(); err != nil {
@@ -163,7 +161,7 @@ func (s saved) make(ctx context.Context, m Image, cfg Config) error {
 	return g.save(ctx, s)
 }
 
-// save writes the state of a guest, which ends.
+// save writes the state of a guest, and ends the guest.
 func (g *Guest) save(ctx context.Context, s saved) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreLimit)
 	defer cancel()
@@ -177,7 +175,7 @@ func (g *Guest) save(ctx context.Context, s saved) error {
 	if err == nil {
 		err = g.monitor.do("migrate-set-capabilities", ignoreShared, nil)
 	}
-	if err == nil { // "completed" does not say that all is in the file
+	if err == nil { // QEMU may report "completed" before the file has everything
 		uri := fmt.Sprintf("exec:cat >'%[1]s.partial' && mv '%[1]s.partial' '%[1]s'", s.file("state"))
 		err = g.monitor.do("migrate", arguments{"uri": uri}, nil)
 	}
@@ -216,8 +214,8 @@ func (g *Guest) quit(ctx context.Context) error {
 	}
 }
 
-// dropStates removes all states of a cache but the ones used last. A guest that runs has its
-// files open.
+// dropStates removes all states of a cache except those used last. A running guest has its files open, and so survives
+// their removal.
 func dropStates(cache string) error {
 	found, err := filepath.Glob(filepath.Join(cache, "*.saved", "*", "state"))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestMachine: guests that differ in what is theirs alone start from the same state, those
-// that differ in what the kernel sees as it boots do not.
+// TestMachine: guests that differ only in their own properties start from the same state; guests that differ in what
+// the kernel sees at boot do not.
 func TestMachine(t *testing.T) {
 	same := Config{Share: "/a", Link: "/b", Listen: true, MAC: "52:54:00:00:00:01", CPUs: 2, Memory: 3072}
 	if got, want := same.machine(), (Config{Share: "/c"}).machine(); !slices.Equal(got, want) {
@@ -25,8 +25,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// TestDropStates: of more states than are kept the ones used last stay, whichever image
-// they are of, and what is being made.
+// TestDropStates: only the states used last are kept, of all images together; states that are being made are kept too.
 func TestDropStates(t *testing.T) {
 	cache := t.TempDir()
 	make := func(name string, age time.Duration) {
@@ -61,8 +60,8 @@ func TestDropStates(t *testing.T) {
 	}
 }
 
-// TestSavedState: two guests of one state, with an Ethernet of their own, have files,
-// addresses, random numbers and the time of their own.
+// TestSavedState: two guests of one state, with an Ethernet between them, have their own files, addresses, random
+// numbers and time.
 func TestSavedState(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	seen := map[string]bool{}
@@ -105,7 +104,7 @@ func TestSavedState(t *testing.T) {
 	}
 }
 
-// TestDamagedState: a guest does not start from a damaged state, which goes.
+// TestDamagedState: a guest does not start from a damaged state, which is removed.
 func TestDamagedState(t *testing.T) {
 	if !*boots {
 		t.Skip("runs QEMU: go test ./test/guest -guest")
@@ -117,7 +116,7 @@ func TestDamagedState(t *testing.T) {
 	if err := built.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	m := Image{filepath.Join(t.TempDir(), "image")} // with states of its own
+	m := Image{filepath.Join(t.TempDir(), "image")} // which has its own states
 	if err := os.Symlink(built.dir, m.dir); err != nil {
 		t.Fatal(err)
 	}

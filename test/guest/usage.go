@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// ProcessorTime is how long this machine's processors have worked for those of the
-// guest since it booted: what the guest counts as busy, but without the time in which
-// others kept this machine's processors from it.
+// ProcessorTime returns how long this machine's processors have worked for those of the guest since it booted. It is
+// what the guest counts as busy, without the time in which other programs used this machine's processors.
 func (g *Guest) ProcessorTime() (sum time.Duration, err error) {
 	err = g.processors(func(ran, _ time.Duration) { sum += ran })
 	return sum, err
 }
 
-// ProcessorWait is how long the processor of the guest that waited longest has waited
-// for one of this machine's since it booted.
+// ProcessorWait returns how long the guest's processors have waited for one of this machine's since the guest booted:
+// the time of the one that has waited longest.
 func (g *Guest) ProcessorWait() (longest time.Duration, err error) {
 	err = g.processors(func(_, waited time.Duration) { longest = max(longest, waited) })
 	return longest, err
 }
 
-// processors calls f with what the kernel says of each thread that is a processor.
+// processors calls f with the kernel's times of each thread that is a processor of the guest.
 func (g *Guest) processors(f func(ran, waited time.Duration)) error {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", g.qemu.Pid))
 	found := false
