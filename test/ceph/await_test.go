@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// answerOf has an OSD carry out a command, and reads the answer.
+// answerOf has an OSD execute a command, and parses the answer.
 func answerOf[T any](t *testing.T, c *Cluster, osd, command string, more ...string) (answer T) {
 	t.Helper()
 	out, err := c.Run("ceph", append([]string{"tell", osd, command, "--format", "json"}, more...)...)
@@ -24,23 +24,22 @@ func answerOf[T any](t *testing.T, c *Cluster, osd, command string, more ...stri
 	return answer
 }
 
-// history is what an OSD remembers of operations.
+// history is the recent operations that an OSD keeps.
 type history struct {
 	Ops []struct {
 		Description string `json:"description"`
 	} `json:"ops"`
 }
 
-// listing is an operation by which a placement group is visited: the group, and the epoch of the
-// client's map.
+// listing matches the operation that visits a placement group: the group, and the epoch of the client's map.
 var listing = regexp.MustCompile(`^osd_op\(client\S+ (\S+) .*\[pgnls .* e(\d+)\)$`)
 
 type osdStatus struct {
 	NewestMap int `json:"newest_map"`
 }
 
-// TestAwaitFence: once a fence is awaited each placement group has carried out an operation, and each
-// OSD has the map that says the fence.
+// TestAwaitFence: after AwaitFence each placement group has executed an operation, and each OSD has the map with the
+// fence.
 func TestAwaitFence(t *testing.T) {
 	c := own(t)
 	client := connect(t, c)
@@ -57,7 +56,7 @@ func TestAwaitFence(t *testing.T) {
 	if err := client.Fence(t.Context(), stranger, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	epoch := osdEpoch(t, c) // of the fence, or a later one: a cluster that has just begun makes maps by itself
+	epoch := osdEpoch(t, c) // of the fence, or a later one: a new cluster makes maps by itself
 	if err := client.AwaitFence(t.Context(), "rbd"); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +103,8 @@ func osdEpoch(t *testing.T, c *Cluster) int {
 	return stat.Epoch
 }
 
-// TestAwaitFenceHung: an OSD that hangs is waited for until the cluster misses it, and another has
-// its placement groups.
+// TestAwaitFenceHung: AwaitFence waits for an OSD that hangs until the cluster has marked it down, and another OSD
+// serves its placement groups.
 func TestAwaitFenceHung(t *testing.T) {
 	c := own(t)
 	client := connect(t, c)

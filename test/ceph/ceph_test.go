@@ -22,7 +22,7 @@ var (
 	existing = flag.String("conf", "", "the `ceph.conf` of a cluster that runs, for the suite alone, instead of one of its own")
 )
 
-// running is the cluster of all tests; nil: there is none.
+// running is the cluster of all tests, or nil.
 var running *Cluster
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// cluster skips the test where there is none.
+// cluster returns the cluster, or skips the test if there is none.
 func cluster(t *testing.T) *Cluster {
 	t.Helper()
 	switch missing := Missing(); {
@@ -67,7 +67,7 @@ func cluster(t *testing.T) *Cluster {
 
 var images atomic.Int64
 
-// open opens a new image.
+// open creates and opens a new image.
 func open(t *testing.T, c *Cluster, cfg rbd.Config) (*rbd.Store, string) {
 	t.Helper()
 	name := fmt.Sprintf("rbd/disk-%d-%d", os.Getpid(), images.Add(1))
@@ -87,7 +87,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestRemove: an image is removed when nobody has it open, and is then removed.
+// TestRemove: an image is not removed while it is open. Removing it again succeeds.
 func TestRemove(t *testing.T) {
 	c := cluster(t)
 	s, name := open(t, c, rbd.Config{Size: 1 << 20})
@@ -108,7 +108,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveByClient: an image is removed by a client that is there, unless the cluster refuses that.
+// TestRemoveByClient: a connected client removes an image, unless the cluster refuses that client.
 func TestRemoveByClient(t *testing.T) {
 	c := cluster(t)
 	s, name := open(t, c, rbd.Config{Size: 1 << 20})

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 )
 
-// TestClients: images of a target have one client, which the cluster sees at each of them. When it is
-// blocklisted all fail, and each has another one, the same, once its failure is cleared.
+// TestClients: images of a target share one client, which the cluster sees at each of them. When it is blocklisted all
+// images fail. Once their failures are cleared they share a new client.
 func TestClients(t *testing.T) {
 	c := cluster(t)
 	clients := rbd.Clients{Number: 1}
@@ -68,8 +68,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientsSeveral: of images that share two clients those of the one go on, and keep it, when the cluster
-// blocklists the other. Those of that one get a new client.
+// TestClientsSeveral: images share two clients. When the cluster blocklists one, the images of the other go on, and
+// keep it. The images of the blocklisted one get a new client.
 func TestClientsSeveral(t *testing.T) {
 	c := cluster(t)
 	clients := rbd.Clients{Number: 2}
@@ -125,7 +125,7 @@ func TestClientsSeveral(t *testing.T) {
 	}
 }
 
-// learn has the OSDs of an image know what the client knows of fences.
+// learn makes the OSDs of an image learn of the fences that the client knows.
 func learn(t *testing.T, image string, by *rbd.Client, w *writer) {
 	t.Helper()
 	s, err := rbd.Open(image, rbd.Config{Client: by, ReadOnly: true})
@@ -138,7 +138,8 @@ func learn(t *testing.T, image string, by *rbd.Client, w *writer) {
 	reading.close(s)
 }
 
-// writeUntilFenced: the OSDs of an image may learn of a fence later than those of another.
+// writeUntilFenced writes until a write is refused: the OSDs of one image may learn of a fence later than those of
+// another.
 func (w *writer) writeUntilFenced() {
 	w.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
@@ -152,11 +153,11 @@ func (w *writer) writeUntilFenced() {
 	}
 }
 
-// reads are those of one queue that have no answer yet, by tag.
+// reads are the reads of one queue that are outstanding, by tag.
 type reads struct {
 	t      *testing.T
 	q      backend.Queue
-	buf    []byte // whatever is read
+	buf    []byte // of all reads; its contents are not used
 	silent map[uint64]bool
 }
 
@@ -168,7 +169,7 @@ func (r *reads) begin(tag int, offset int64) {
 	}
 }
 
-// await takes answers for a time, or until all have come.
+// await takes results for a time, or until all have come.
 func (r *reads) await(d time.Duration) {
 	var got [64]backend.Result
 	for end := time.Now().Add(d); len(r.silent) > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -180,7 +181,7 @@ func (r *reads) await(d time.Duration) {
 	}
 }
 
-// createAlone creates an image whose objects have one OSD each.
+// createAlone creates an image whose objects are on one OSD each.
 func createAlone(t *testing.T, c *Cluster, image string) {
 	t.Helper()
 	for _, args := range [][]string{
@@ -195,8 +196,9 @@ func createAlone(t *testing.T, c *Cluster, image string) {
 	}
 }
 
-// TestClientsBesideHung: an image whose placement groups are gone, to which more commands are outstanding than
-// a client has by default, delays those of others of its client as long as the cluster takes to notice.
+// TestClientsBesideHung: an image's placement groups are gone, and it has more outstanding requests than a client
+// allows by default. The image then delays requests of another image of the same client only until the cluster has
+// noticed.
 func TestClientsBesideHung(t *testing.T) {
 	c := own(t)
 	createAlone(t, c, "alone/disk")
@@ -214,7 +216,7 @@ func TestClientsBesideHung(t *testing.T) {
 	}
 	r := &reads{t, q, backendtest.Buffer(4096, 4096), map[uint64]bool{}}
 	goOn := func() error { return c.Signal("osd.1", syscall.SIGCONT) }
-	t.Cleanup(func() { _ = goOn() }) // where the test has failed
+	t.Cleanup(func() { _ = goOn() }) // in case the test has failed
 	if err := c.Signal("osd.1", syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -15,20 +15,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// timeout is how long a command of the cluster may take: machines are slow.
+// timeout is how long a command may take, on a slow machine.
 const timeout = 60 * time.Second
 
-// A Cluster runs until it is stopped.
+// A Cluster is a running cluster, which must be stopped.
 type Cluster struct {
 	Dir  string
 	Conf string // path of its ceph.conf
-	addr string // of the monitor, with its port
+	addr string // of the monitor, with a port
 	fsid string
 	osds int
-	auth string // none, or cephx
+	auth string // authentication: none or cephx
 }
 
-// Missing is what the machine lacks for a cluster; empty: nothing.
+// Missing returns the programs that a cluster needs and this machine lacks.
 func Missing() []string {
 	var missing []string
 	for _, name := range []string{"ceph-mon", "ceph-mgr", "ceph-osd", "ceph", "rbd", "ceph-authtool", "monmaptool"} {
@@ -39,14 +39,14 @@ func Missing() []string {
 	return missing
 }
 
-// Start starts a cluster with a monitor at addr, an address of the loopback network with a port,
-// which keeps everything in dir. It has the pool rbd.
+// Start starts a cluster that keeps everything in dir, with a monitor at addr, a loopback address with a port. The
+// cluster has a pool named rbd.
 func Start(dir, addr string, osds int) (*Cluster, error) {
 	return begin(dir, addr, osds, "none")
 }
 
-// StartWithKeys starts a cluster whose clients need a key, and are allowed what goes with it. Those of
-// users are looked for in dir, as ceph.client.NAME.keyring.
+// StartWithKeys starts a cluster whose clients need a key, and have only the capabilities of that key. Clients look for
+// keys of users in dir, as ceph.client.NAME.keyring.
 func StartWithKeys(dir, addr string, osds int) (*Cluster, error) {
 	return begin(dir, addr, osds, "cephx")
 }
@@ -84,8 +84,8 @@ func (c *Cluster) start() error {
 	return nil
 }
 
-// configuration has no authentication, little memory, OSDs that are missed soon, and images of
-// objects so small that requests cross their borders.
+// configuration returns the cluster's configuration: little memory, OSDs that are soon marked down, and images of
+// objects so small that requests cross their boundaries.
 func (c *Cluster) configuration() string {
 	host, _, _ := strings.Cut(c.addr, ":")
 	return fmt.Sprintf(`[global]
@@ -165,7 +165,7 @@ func (c *Cluster) makeOSD(n int) error {
 	return c.launch("osd." + id)
 }
 
-// Daemons are the names of all daemons: mon, mgr, osd.0 and so on.
+// Daemons returns the names of all daemons: mon, mgr, osd.0 and so on.
 func (c *Cluster) Daemons() []string {
 	all := []string{"mon", "mgr"}
 	for n := range c.osds {
@@ -174,7 +174,7 @@ func (c *Cluster) Daemons() []string {
 	return all
 }
 
-// StartDaemon starts a daemon that was killed, once nothing is left of that.
+// StartDaemon starts a daemon that was killed, once its old process has ended.
 func (c *Cluster) StartDaemon(daemon string) error {
 	for end := time.Now().Add(timeout); c.Signal(daemon, 0) == nil && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -182,7 +182,7 @@ func (c *Cluster) StartDaemon(daemon string) error {
 	return c.launch(daemon)
 }
 
-// launch starts a daemon whose data are there.
+// launch starts a daemon whose data exist.
 func (c *Cluster) launch(daemon string) error {
 	kind, id, _ := strings.Cut(daemon, ".")
 	switch kind {
@@ -195,13 +195,13 @@ func (c *Cluster) launch(daemon string) error {
 	return err
 }
 
-// Run runs a program with the cluster's configuration, and returns what it prints.
+// Run runs a program with the cluster's configuration, and returns its output.
 func (c *Cluster) Run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "CEPH_CONF="+c.Conf)
-	cmd.WaitDelay = time.Second // a daemon keeps what it inherits
+	cmd.WaitDelay = time.Second // a daemon keeps the inherited output open
 	out, err := cmd.CombinedOutput()
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
@@ -209,7 +209,7 @@ func (c *Cluster) Run(name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// PID is the process of a daemon: mon, mgr or osd.N.
+// PID returns the process ID of a daemon: mon, mgr or osd.N.
 func (c *Cluster) PID(daemon string) (int, error) {
 	b, err := os.ReadFile(c.path(daemon + ".pid"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 )
 
-// own is a cluster that may be harmed.
+// own returns a cluster that the test may damage. It skips the test if the cluster is that of -conf.
 func own(t *testing.T) *Cluster {
 	c := cluster(t)
 	if *existing != "" {
@@ -22,12 +22,12 @@ func own(t *testing.T) *Cluster {
 	return c
 }
 
-// A writer writes blocks with a count in them, one at a time, and knows what was acknowledged.
+// A writer writes blocks with a count in them, one at a time, and records which were acknowledged.
 type writer struct {
 	t      *testing.T
 	q      backend.Queue
 	count  uint64
-	blocks [64]uint64 // the last count that was acknowledged
+	blocks [64]uint64 // last acknowledged count of each block
 }
 
 func newWriter(t *testing.T, s *rbd.Store) *writer {
@@ -38,7 +38,7 @@ func newWriter(t *testing.T, s *rbd.Store) *writer {
 	return &writer{t: t, q: q}
 }
 
-// do waits for the result of a request, for as long as clusters need to come back.
+// do makes a request and returns its result. It waits as long as a cluster may need to recover.
 func (w *writer) do(r backend.Request) error {
 	w.t.Helper()
 	w.q.Submit([]backend.Request{r})
@@ -63,7 +63,7 @@ func (w *writer) write() error {
 	return err
 }
 
-// during writes without errors until f has returned and 100 more blocks are written.
+// during writes, without errors, until f has returned and 100 more blocks are written.
 func (w *writer) during(f func() error) {
 	w.t.Helper()
 	done := make(chan error, 1)
@@ -83,7 +83,7 @@ func (w *writer) during(f func() error) {
 	}
 }
 
-// verify reads what was acknowledged.
+// verify checks that every block has what was acknowledged last.
 func (w *writer) verify() {
 	w.t.Helper()
 	for at, want := range w.blocks {
@@ -116,12 +116,12 @@ func TestOSDKilled(t *testing.T) {
 		w.during(func() error { return c.StartDaemon(daemon) })
 		w.verify()
 		if _, err := c.Run("ceph", "osd", "wait-up", daemon); err != nil {
-			time.Sleep(10 * time.Second) // older ones cannot wait
+			time.Sleep(10 * time.Second) // older versions of ceph have no wait-up
 		}
 	}
 }
 
-// TestClusterGone: while all of the cluster hangs requests wait, and nothing is lost.
+// TestClusterGone: while the whole cluster hangs requests wait, and nothing is lost.
 func TestClusterGone(t *testing.T) {
 	c := own(t)
 	s, _ := open(t, c, rbd.Config{Size: 20 << 20})
@@ -139,7 +139,7 @@ func TestClusterGone(t *testing.T) {
 	w.verify()
 }
 
-// TestLocked: a second store of one image is refused, and says who has it.
+// TestLocked: a second store of one image is refused, with an error that names the client that has the lock.
 func TestLocked(t *testing.T) {
 	c := cluster(t)
 	s, name := open(t, c, rbd.Config{Size: 20 << 20})
@@ -164,7 +164,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestSnapshot: what a snapshot has does not change.
+// TestSnapshot: the content of a snapshot does not change.
 func TestSnapshot(t *testing.T) {
 	c := cluster(t)
 	s, name := open(t, c, rbd.Config{Size: 20 << 20})

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	fenceBlocks = 4096 // of 4 KiB
+	fenceBlocks = 4096 // of 4 KiB each
 	fenceDepth  = 2048
 )
 
-// An ownerReport is what became of the writes of a process until it was fenced.
+// An ownerReport says what became of the writes of a process until it was fenced.
 type ownerReport struct {
-	Acknowledged int                 // writes
-	Refused      int                 // writes, of each of which the error is that of a fence
-	Last         [fenceBlocks]uint64 // the newest number of each block that was acknowledged
+	Acknowledged int                 // acknowledged writes
+	Refused      int                 // writes that failed as fenced
+	Last         [fenceBlocks]uint64 // newest number of each block that was acknowledged
 }
 
-// connect is a client of the cluster.
+// connect returns a client of the cluster.
 func connect(t *testing.T, c *Cluster) *rbd.Client {
 	t.Helper()
 	client, err := rbd.Connect(rbd.ClientConfig{Conf: c.Conf})
@@ -43,7 +43,7 @@ func connect(t *testing.T, c *Cluster) *rbd.Client {
 	return client
 }
 
-// TestOwner is the process that TestFence starts.
+// TestOwner runs in the process that TestFence starts.
 func TestOwner(t *testing.T) {
 	image := os.Getenv("CEPH_TEST_OWNER")
 	if image == "" {
@@ -74,7 +74,7 @@ func TestOwner(t *testing.T) {
 func writeUntilFenced(q backend.Queue) *ownerReport {
 	var r ownerReport
 	numbers := make([]uint64, fenceDepth)
-	busy := make([]bool, fenceBlocks) // one write of a block at a time: the newer one is what is there
+	busy := make([]bool, fenceBlocks) // one write of a block at a time, so that the newest number is what the block has
 	blocks := make([]int, fenceDepth)
 	results := make([]backend.Result, fenceDepth)
 	var free []int
@@ -116,7 +116,7 @@ func writeUntilFenced(q backend.Queue) *ownerReport {
 	return &r
 }
 
-// startOwner starts the process, and returns its addresses and what reads its report.
+// startOwner starts the process. It returns its clients' addresses and a function that reads its report.
 func startOwner(t *testing.T, c *Cluster, image string) (cmd *exec.Cmd, addresses []string, report func() *ownerReport) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], "-test.run=^TestOwner$", "-test.v")
@@ -156,7 +156,7 @@ func startOwner(t *testing.T, c *Cluster, image string) (cmd *exec.Cmd, addresse
 	}
 }
 
-// contents reads all blocks.
+// contents reads all blocks, and returns their numbers.
 func contents(t *testing.T, s *rbd.Store) (all [fenceBlocks]uint64) {
 	t.Helper()
 	w := newWriter(t, s)
@@ -177,8 +177,8 @@ func contents(t *testing.T, s *rbd.Store) (all [fenceBlocks]uint64) {
 	return all
 }
 
-// TestFence: once Fence has returned and the image is open elsewhere, nothing of its former owner
-// appears, of whose writes thousands are on their way; and what was acknowledged to that is there.
+// TestFence: once Fence has returned and the image is open elsewhere, no write of its former owner appears, although
+// thousands are outstanding. What was acknowledged to the owner must be there.
 func TestFence(t *testing.T) {
 	c := cluster(t)
 	for _, stopped := range []bool{false, true} {
@@ -193,7 +193,7 @@ func fence(t *testing.T, c *Cluster, stopped bool) {
 	}
 	client := connect(t, c)
 	former, addresses, report := startOwner(t, c, image)
-	time.Sleep(2 * time.Second) // it writes
+	time.Sleep(2 * time.Second) // meanwhile the owner writes
 	if stopped {
 		if err := former.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -211,7 +211,7 @@ func fence(t *testing.T, c *Cluster, stopped bool) {
 	opened := time.Since(began)
 	was := contents(t, s)
 	w := newWriter(t, s)
-	w.count = 1 << 32 // unlike what the owner writes
+	w.count = 1 << 32 // unlike the owner's numbers
 	w.during(func() error { return nil })
 	if stopped {
 		if err := former.Process.Signal(syscall.SIGCONT); err != nil {
@@ -240,7 +240,7 @@ func fence(t *testing.T, c *Cluster, stopped bool) {
 	unfence(t, client, addresses)
 }
 
-// unfence ends a fence, and the client.
+// unfence removes a fence, and closes the client.
 func unfence(t *testing.T, client *rbd.Client, addresses []string) {
 	t.Helper()
 	until, err := client.Fenced(t.Context(), addresses)
@@ -258,8 +258,8 @@ func unfence(t *testing.T, client *rbd.Client, addresses []string) {
 	}
 }
 
-// TestFenced: requests of a store whose client is fenced fail at once, and it can be opened again
-// as another client.
+// TestFenced: requests of a store whose client is fenced fail at once. The image can be opened again with another
+// client.
 func TestFenced(t *testing.T) {
 	c := cluster(t)
 	s, image := open(t, c, rbd.Config{Size: 20 << 20})
@@ -296,7 +296,7 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// watcher is the address of the client that has an image.
+// watcher returns the address of the client that has an image open.
 func watcher(t *testing.T, c *Cluster, image string) string {
 	t.Helper()
 	out, err := c.Run("rbd", "status", image)
@@ -308,7 +308,7 @@ func watcher(t *testing.T, c *Cluster, image string) string {
 	return address
 }
 
-// verifyFenced: reads are refused, too.
+// verifyFenced checks that reads are refused, too.
 func (w *writer) verifyFenced() {
 	w.t.Helper()
 	b := backendtest.Buffer(4096, 4096)

@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/statetest"
 )
 
-// group opens a store of a group, which is new to the cluster unless a name is given.
+// group opens a store of a group. If name is empty the group is new to the cluster.
 func group(t *testing.T, c *Cluster, name string) *rados.Store {
 	t.Helper()
 	s, err := rados.Open(t.Context(), rados.Config{Conf: c.Conf, Pool: "rbd", Group: name, Timeout: 5 * time.Second})
@@ -34,8 +34,7 @@ func group(t *testing.T, c *Cluster, name string) *rados.Store {
 
 func newGroup() string { return fmt.Sprintf("g-%d-%d", os.Getpid(), images.Add(1)) }
 
-// TestState: what several stores add up is the sum, values of all sizes come back, and a change
-// is noticed elsewhere.
+// TestState: no increment of several stores is lost, and values of all sizes that one store writes are read by another.
 func TestState(t *testing.T) {
 	c := cluster(t)
 	name := newGroup()
@@ -69,7 +68,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// addUp adds to a number, one at a time.
+// addUp increments a number, times times.
 func addUp(t *testing.T, s *rados.Store, times int) {
 	for added := 0; added < times; {
 		got, err := s.Get(t.Context(), "sum")
@@ -126,7 +125,7 @@ func TestStateWatch(t *testing.T) {
 		}
 	}
 	<-changes
-	time.Sleep(time.Second) // the first watch
+	time.Sleep(time.Second) // for the first watch to begin
 	noticed("a watch")
 	for _, osd := range []string{"osd.0", "osd.1"} {
 		if err := errors.Join(c.Signal(osd, syscall.SIGKILL), c.StartDaemon(osd)); err != nil {
@@ -137,7 +136,7 @@ func TestStateWatch(t *testing.T) {
 	noticed("OSDs that were killed")
 }
 
-// wait waits until all data are served again.
+// wait waits until the cluster serves all data again.
 func wait(t *testing.T, c *Cluster) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -151,7 +150,7 @@ func wait(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestStateSuite has each store of a group of its own; OSDs that are stopped cut it off.
+// TestStateSuite runs the suite of package statetest. Each store has a group of its own; stopping the OSDs cuts it off.
 func TestStateSuite(t *testing.T) {
 	c := own(t)
 	statetest.Suite{New: func(t *testing.T) statetest.System {
@@ -167,7 +166,7 @@ func TestStateSuite(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Within: 3 * time.Second, // of a machine with other things to do
+			Within: 3 * time.Second, // on a busy machine
 		}
 	}}.Run(t)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend/rbd"
 )
 
-// TestSucceed: images whose owner was fenced are opened soon, each: their locks are broken without another
-// fence, which would be a map of its own for each of them.
+// TestSucceed: images of a fenced owner are opened quickly. Their locks are broken without further fences, each of
+// which would need a map of its own.
 func TestSucceed(t *testing.T) {
 	c := cluster(t)
 	former, next := connect(t, c), connect(t, c)
@@ -40,7 +40,7 @@ func TestSucceed(t *testing.T) {
 	maps := osdEpoch(t, c) - before
 	t.Logf("fenced in %v, %d images opened in %v, with %d maps of the cluster", fenced, images, time.Since(began), maps)
 	for _, s := range stores {
-		_ = s.Close() // its client was fenced
+		_ = s.Close() // fails: its client was fenced
 	}
 	unfence(t, former, addresses)
 	if maps >= images/2 {

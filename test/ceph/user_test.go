@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/rados"
 )
 
-// TestGatewayUser makes the user that docs/gateways.md has gateways use, as it says. It may do all that a
-// gateway does, and one with less may not: the fence, the group's object, or images elsewhere.
+// TestGatewayUser makes the user for gateways as docs/gateways.md says. The user may do everything that a gateway does.
+// A user with fewer capabilities may not fence, or use the group's object in another pool.
 func TestGatewayUser(t *testing.T) {
 	cluster(t)
 	c, err := StartWithKeys(t.TempDir(), "127.88.20.1:13300", 1)
@@ -78,7 +78,7 @@ func TestGatewayUser(t *testing.T) {
 	}
 }
 
-// cephLines are the command lines of the page that are Ceph's.
+// cephLines returns the page's command lines for Ceph.
 func cephLines(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/gateways.md")
@@ -102,6 +102,6 @@ func userOf(t *testing.T, c *Cluster, id string) *rbd.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() }) // it was fenced, or has done nothing
+	t.Cleanup(func() { _ = client.Close() }) // it may be fenced
 	return client
 }
