@@ -14,14 +14,14 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// helm is a command line of it, here and not in go.mod.
+// helm returns a command line of helm. Its version is here and not in go.mod.
 func helm(args ...string) []string {
 	return append([]string{"go", "run", "helm.sh/helm/v3/cmd/helm@v3.22.0"}, args...)
 }
 
 const chart = "deploy/helm/nvmeof"
 
-// object is one of Kubernetes.
+// An object is a Kubernetes object.
 type object struct {
 	Kind string
 	Data map[string]string
@@ -40,7 +40,7 @@ type object struct {
 	}
 }
 
-// rendered are the objects that the chart makes of values.
+// rendered returns the objects that the chart makes of values, by kind.
 func rendered(t *testing.T, values ...string) map[string]object {
 	t.Helper()
 	line := helm("template", "release", chart)
@@ -62,8 +62,8 @@ func rendered(t *testing.T, values ...string) map[string]object {
 	}
 }
 
-// TestChart: the chart lints, makes what its values say and refuses others, and a target
-// takes its documents, the one for draining while it runs.
+// TestChart: the chart passes lint, makes what its values say and refuses other values. A target accepts its documents,
+// also the one that drains it while it runs.
 func TestChart(t *testing.T) {
 	needBuild(t)
 	t.Parallel()

@@ -27,7 +27,7 @@ func needBuild(t *testing.T) {
 	}
 }
 
-// ran is what a command of the repository's root says, which must succeed.
+// ran runs a command in the repository's root, which must succeed, and returns its output.
 func ran(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -40,7 +40,7 @@ func ran(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// deb is one of the packages in a folder.
+// deb returns the path of a package in a folder.
 func deb(t *testing.T, dir, name string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, name+"_*.deb"))
@@ -50,8 +50,8 @@ func deb(t *testing.T, dir, name string) string {
 	return found[0]
 }
 
-// TestDebian: the packages have what they need, root owns it, they exclude each other, the
-// same source gives the same package, and lintian finds no error.
+// TestDebian: the packages have the files that they need, owned by root, and conflict with each other. The same source
+// gives the same package, and lintian finds no error.
 func TestDebian(t *testing.T) {
 	needBuild(t)
 	t.Parallel()
@@ -97,8 +97,8 @@ func TestDebian(t *testing.T) {
 	})
 }
 
-// TestDebianCSI: the package of the CSI driver has the program, which runs, what is said about it, and nothing that
-// begins by itself.
+// TestDebianCSI: the package of the CSI driver has the program, which runs, and its documentation, but nothing that
+// starts by itself.
 func TestDebianCSI(t *testing.T) {
 	needBuild(t)
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestDebianCSI(t *testing.T) {
 	t.Log(ran(t, "lintian", "--fail-on", "error", file))
 }
 
-// judgeFiles looks at the files of a package.
+// judgeFiles checks the files of a package.
 func judgeFiles(t *testing.T, archive string, static bool) {
 	t.Helper()
 	files := map[string]string{}
@@ -163,7 +163,7 @@ func judgeFiles(t *testing.T, archive string, static bool) {
 	judgeProgram(t, files["/usr/bin/nvmeof"], static)
 }
 
-// judgeUnits wants all units, which begin the program that is installed.
+// judgeUnits checks that all units are there, and that they start the installed program.
 func judgeUnits(t *testing.T, files map[string]string) {
 	t.Helper()
 	units, err := filepath.Glob("../../deploy/*.service")
@@ -178,7 +178,7 @@ func judgeUnits(t *testing.T, files map[string]string) {
 	}
 }
 
-// judgeProgram wants a program that needs an interpreter, which links libraries, or none.
+// judgeProgram checks that a program is static, or else has an interpreter, which loads libraries.
 func judgeProgram(t *testing.T, text string, static bool) {
 	t.Helper()
 	f, err := elf.NewFile(strings.NewReader(text))

@@ -17,8 +17,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestImage: the same source gives the same image, which names an ordinary user and the
-// program; podman runs it, without any capability and with a root that it may not write.
+// TestImage: the same source gives the same image, which names an ordinary user and the program. podman runs it without
+// capabilities and with a read-only root.
 func TestImage(t *testing.T) {
 	needBuild(t)
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestImage(t *testing.T) {
 	runImage(t, archive)
 }
 
-// judgeImage looks at the configuration of an image.
+// judgeImage checks the configuration of an image.
 func judgeImage(t *testing.T, archive string) {
 	t.Helper()
 	f, err := os.Open(archive)
@@ -77,13 +77,13 @@ func judgeImage(t *testing.T, archive string) {
 	}
 }
 
-// runImage runs a target in a container, which the program here connects to.
+// runImage runs a target in a container, and connects to it with the program built here.
 func runImage(t *testing.T, archive string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("runs no container: not root")
 	}
-	for _, tool := range []string{"podman", "runc"} { // crun wants other cgroups than some machines have
+	for _, tool := range []string{"podman", "runc"} { // crun needs cgroups that some machines lack
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("runs no container: ", err)
 		}
@@ -101,7 +101,7 @@ func runImage(t *testing.T, archive string) {
 		return ran(t, "podman", append(flags, args...)...)
 	}
 	podman("load", "-i", archive)
-	// Limits that are no higher than a machine may have them.
+	// Limits that a machine may have.
 	podman("run", "-d", "--name", "target", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=1024:1024", "--network", "host", "--cap-drop", "all",
 		"--security-opt", "no-new-privileges", "--read-only", "-v", dir+"/target.yaml:/etc/nvmeof/target.yaml:ro", "nvmeof:test")
 	defer podman("rm", "-f", "-t", "0", "target")
@@ -125,7 +125,7 @@ subsystems:
     namespaces: [{nsid: 1, memory: {size: 16MiB}}]
 `
 
-// TestCompose: the example confines the target as the README's line of podman does.
+// TestCompose: the example confines the target as the README's podman command line does.
 func TestCompose(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/compose.yaml")
 	if err != nil {
