@@ -14,11 +14,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/ceph"
 )
 
-// osds are how many OSDs there are: each has all data.
+// osds is the number of OSDs. Each has all data.
 const osds = 2
 
-// A cephStore is a Ceph cluster: the state is in an object, namespaces are images, and the cluster
-// refuses the clients of a gateway that is fenced.
+// A cephStore is a Ceph cluster. The state is in an object, namespaces are images, and the cluster refuses the clients
+// of a fenced gateway.
 type cephStore struct {
 	*ceph.Cluster
 	down map[string]bool // daemons that were killed
@@ -56,7 +56,7 @@ func (s *cephStore) start() error {
 
 func (s *cephStore) kill() {
 	for _, daemon := range s.Daemons() {
-		_ = s.killDaemon(daemon) // else it has ended
+		_ = s.killDaemon(daemon) // fails if the daemon has ended
 	}
 }
 
@@ -80,7 +80,7 @@ func (s *cephStore) namespace(id int) (string, error) {
 	return fmt.Sprintf("rbd: {image: %s}", image), err
 }
 
-// cephKinds are what may happen to a cluster, beside all that happens to gateways.
+// cephKinds are the faults of a cluster, in addition to those of gateways.
 var cephKinds = []kind{
 	{planned, "monitor SIGSTOP", "I/O without it", func(l *lab, r *round) error { return l.stopMonitor(r, false) }},
 	{planned, "monitor killed, started", "I/O without it", (*lab).killMonitor},
@@ -95,7 +95,7 @@ var cephKinds = []kind{
 	{sudden, "blocklisted by admin", "blocklisted -> all optimized", (*lab).blocklist},
 }
 
-// Times for which daemons are stopped. An OSD is missed after six seconds.
+// Times for which daemons are stopped. The cluster marks an OSD down after six seconds.
 const (
 	shortStop = 4 * time.Second
 	longStop  = 12 * time.Second
@@ -103,7 +103,7 @@ const (
 
 func (l *lab) ceph() *cephStore { return l.cluster.store.(*cephStore) }
 
-// getsOn waits until the host's workers have done a request that they began now.
+// getsOn waits until every worker has completed a request that it began after the call.
 func (l *lab) getsOn(limit time.Duration) error {
 	began := time.Now()
 	for !l.client.since(began) {
@@ -115,9 +115,9 @@ func (l *lab) getsOn(limit time.Duration) error {
 	return nil
 }
 
-// stopMonitor stops the monitor for a time, while I/O goes on. A gateway may be killed then: the
-// namespaces that it had wait for the monitor, since nobody can fence it before. So does a group that moves
-// meanwhile, as for balance: that has come to an end before.
+// stopMonitor stops the monitor for a time, while I/O goes on. It may kill a gateway meanwhile: the namespaces of that
+// gateway must wait for the monitor, since no gateway can fence it before. An ANA group that moves meanwhile would wait
+// too, so stopMonitor first waits for moves that balance the groups.
 func (l *lab) stopMonitor(r *round, kill bool) error {
 	if err := l.spread(); err != nil {
 		return err
@@ -158,10 +158,10 @@ func (l *lab) stopMonitor(r *round, kill bool) error {
 	return l.cluster.start()
 }
 
-// workTime is for a request while nothing is wrong that could hold it up.
+// workTime is the limit of a request while nothing should delay it.
 const workTime = 3 * time.Second
 
-// killMonitor kills the monitor and starts it again, while I/O goes on. As in stopMonitor no group moves.
+// killMonitor kills the monitor and starts it again, while I/O goes on. As in stopMonitor no group moves meanwhile.
 func (l *lab) killMonitor(r *round) error {
 	if err := l.spread(); err != nil {
 		return err
@@ -182,13 +182,13 @@ func (l *lab) killMonitor(r *round) error {
 	return l.cluster.served(everything(), anyone)
 }
 
-// anOSD is one of them.
+// anOSD returns the name of a random OSD.
 func (l *lab) anOSD(r *round) string {
 	r.victim = "osd." + strconv.Itoa(l.random.IntN(osds))
 	return r.victim
 }
 
-// stopOSD stops an OSD for a time, and does something else shortly before or after that begins.
+// stopOSD stops an OSD for a time. It calls also shortly before or after the OSD stops.
 func (l *lab) stopOSD(r *round, d time.Duration, also func(*lab) error) error {
 	osd := l.anOSD(r)
 	var first, then error
@@ -214,7 +214,7 @@ func (l *lab) stopOSD(r *round, d time.Duration, also func(*lab) error) error {
 	return l.cluster.start()
 }
 
-// moveSoon begins a move that need not end.
+// moveSoon begins a move, and does not wait for its end.
 func (l *lab) moveSoon() error {
 	g, its := l.victim(&round{})
 	err := l.cluster.move(its[0], l.elsewhere(g))
@@ -222,21 +222,21 @@ func (l *lab) moveSoon() error {
 	return err
 }
 
-// failback ends a drain: the gateway gets back its share.
+// failback ends a drain, so that the gateway gets its share of ANA groups again.
 func (l *lab) failback() error {
 	g, its := l.victim(&round{})
 	if err := l.drainGateway(g); err != nil {
 		return err
 	}
 	if l.random.IntN(2) == 0 {
-		_ = l.cluster.served(its, another(g)) // while an OSD is stopped it may take longer
+		_ = l.cluster.served(its, another(g)) // may fail: while an OSD is stopped it may take longer
 	}
 	err := l.resume(g)
 	time.Sleep(time.Duration(l.random.IntN(100)) * time.Millisecond)
 	return err
 }
 
-// killSoon kills a gateway, which is started again once all is served.
+// killSoon kills a gateway. stopOSD starts it again once all is served.
 func (l *lab) killSoon() error {
 	g, _ := l.victim(&round{})
 	g.kill()
@@ -255,7 +255,7 @@ func (l *lab) killOSD(r *round) error {
 	return r.served(l, everything(), anyone)
 }
 
-// blocklist has the cluster refuse a gateway's clients, as an administrator can.
+// blocklist makes the cluster refuse a gateway's clients, as an administrator can.
 func (l *lab) blocklist(r *round) error {
 	g, _ := l.victim(r)
 	var addresses []string
@@ -280,9 +280,9 @@ func (l *lab) blocklist(r *round) error {
 	return r.served(l, everything(), anyone)
 }
 
-// logs are the last words of the daemons.
+// logs returns the end of the daemons' logs.
 func (s *cephStore) logs() (all string) {
-	files, _ := filepath.Glob(filepath.Join(s.Dir, "*.log")) // of a pattern that is right
+	files, _ := filepath.Glob(filepath.Join(s.Dir, "*.log")) // the pattern is valid
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil {
 			all += fmt.Sprintf("--- %s:\n%s\n", filepath.Base(f), b[max(0, len(b)-2000):])

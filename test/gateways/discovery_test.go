@@ -14,9 +14,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-const joins = 10 // of a gateway, and as many leaves
+const joins = 10 // of a gateway; it also leaves as often
 
-// newHost is a host of its own address.
+// newHost returns a host with an address of its own.
 func newHost(t *testing.T, n int) *host.Host {
 	t.Helper()
 	device, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(address(n))})
@@ -32,8 +32,8 @@ func newHost(t *testing.T, n int) *host.Host {
 	return h
 }
 
-// A listing is what the discovery controller of a gateway has said of the group's subsystem: when
-// each address came and went.
+// A listing is what the discovery controller of a gateway has reported of the group's subsystem: when each address was
+// added and removed.
 type listing struct {
 	events chan seen
 }
@@ -44,7 +44,7 @@ type seen struct {
 	at    time.Time
 }
 
-// follow follows the discovery log of a gateway, by its notices.
+// follow follows the discovery log of a gateway, by its asynchronous events.
 func follow(t *testing.T, h *host.Host, of *gateway) *listing {
 	l := &listing{events: make(chan seen, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func (l *listing) note(e discovery.Event) {
 	}
 }
 
-// until waits for an address to come or to go, and returns when that was.
+// until waits until an address is added or removed, and returns the time of that.
 func (l *listing) until(addr netip.Addr, there bool) (time.Time, error) {
 	limit := time.After(serveTime)
 	for {
@@ -85,7 +85,7 @@ func (l *listing) until(addr netip.Addr, there bool) (time.Time, error) {
 	}
 }
 
-// registered waits until a gateway knows that it is registered.
+// registered waits until a gateway knows that it is registered, and returns the time.
 func (g *gateway) registered() (time.Time, error) {
 	for end := time.Now().Add(serveTime); ; time.Sleep(2 * time.Millisecond) {
 		s, err := g.status()
@@ -103,7 +103,7 @@ func (g *gateway) registered() (time.Time, error) {
 	}
 }
 
-// discovery is how soon the discovery controller of one gateway says that another has joined or left.
+// discovery measures how soon the discovery controller of one gateway reports that another has joined or left.
 func (s *sheet) discovery(t *testing.T) {
 	dir := t.TempDir()
 	c := startCluster(t, dir, newStore(t, dir), 3)

@@ -21,12 +21,12 @@ var erasures = flag.Int("erase", 0, "how many erasures TestErase has killed in b
 
 const (
 	diskSize     = 1 << 20
-	firstErasing = 100 // NSID
+	firstErasing = 100 // the first NSID of an erased namespace
 	takeUpTime   = time.Minute
 )
 
-// TestErase kills the gateway that erases a namespace while that waits for another one, which is stopped: what is left of
-// them erases it, and takes no namespace of its number or with its store until then.
+// TestErase kills the gateway that erases a namespace while that gateway waits for another one, which is stopped. The
+// remaining gateway must erase the namespace. Until it has, it must refuse a namespace with the same number or store.
 func TestErase(t *testing.T) {
 	if *erasures == 0 {
 		t.Skip("without -erase")
@@ -48,14 +48,14 @@ func TestErase(t *testing.T) {
 	}
 }
 
-// An erasure is a namespace that is being erased as its owner is killed.
+// An erasure is a namespace whose owner is killed while erasing it.
 type erasure struct {
 	*cluster
 	n                    *config.Namespace
 	owner, left, stopped *gateway
 }
 
-// killErasing makes a namespace, and kills its owner while it is being erased.
+// killErasing creates a namespace, and kills its owner while it is being erased.
 func (c *cluster) killErasing(t *testing.T, id int) error {
 	if err := c.within(t.Context(), takeUpTime, func(context.Context) error { return c.alive() }); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *cluster) killErasing(t *testing.T, id int) error {
 	return c.start()
 }
 
-// newErasure makes the namespace, which its owner then has.
+// newErasure creates the namespace, and waits until its owner has it.
 func (c *cluster) newErasure(ctx context.Context, id int) (*erasure, error) {
 	disk, err := c.store.namespace(id)
 	if err != nil {
@@ -121,17 +121,17 @@ func (e *erasure) path(more ...string) string {
 	return control.Path(append([]string{"subsystems", nqn, "namespaces", strconv.Itoa(e.n.NSID)}, more...)...)
 }
 
-// create has the gateway that is left make a namespace.
+// create creates a namespace at the remaining gateway.
 func (e *erasure) create(ctx context.Context, n *config.Namespace) error {
 	ctx, cancel := context.WithTimeout(ctx, takeUpTime)
 	defer cancel()
 	return e.left.client.Do(ctx, "POST", control.Path("subsystems", nqn, "namespaces"), nil, config.JSON(n), nil)
 }
 
-// kill kills the owner once the group has noted that the namespace is being erased.
+// kill kills the owner once the group's state says that the namespace is being erased.
 func (e *erasure) kill(ctx context.Context) error {
 	asked := make(chan error, 1)
-	go func() { // until the owner is dead
+	go func() { // ends with the owner's answer, or its death
 		asked <- e.owner.client.Do(ctx, "POST", e.path("erase"), []string{"force=true"}, nil, nil)
 	}()
 	noted := e.within(ctx, serveTime, func(context.Context) error { return e.left.erasing(1) })
@@ -142,7 +142,7 @@ func (e *erasure) kill(ctx context.Context) error {
 	return nil
 }
 
-// refused is an error where a namespace with the same store, or the same number, is made.
+// refused returns an error unless creating a namespace with the same store, or also the same number, is refused.
 func (e *erasure) refused(ctx context.Context) error {
 	for _, nsid := range []int{e.n.NSID, e.n.NSID + 1000} {
 		other := *e.n
@@ -155,7 +155,7 @@ func (e *erasure) refused(ctx context.Context) error {
 	return e.left.erasing(1)
 }
 
-// erasing is an error where a gateway does not know of so many namespaces that are being erased.
+// erasing returns an error unless a gateway knows of exactly want namespaces that are being erased.
 func (g *gateway) erasing(want int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
 	defer cancel()
@@ -169,7 +169,7 @@ func (g *gateway) erasing(want int) error {
 	return nil
 }
 
-// gone is an error where what a namespace exported is there.
+// gone returns an error if the file or image of a namespace still exists.
 func (c *cluster) gone(n *config.Namespace) error {
 	switch s := c.store.(type) {
 	case *etcdStore:

@@ -9,23 +9,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A kind is what may happen in a round.
+// A kind is a fault, or a planned change, that a round makes.
 type kind struct {
 	class
 	name  string
-	until string // what the round's time is
+	until string // what the round's time measures
 	do    func(*lab, *round) error
 }
 
-// A class says whether somebody may notice a kind.
+// A class says whether the host may notice a kind.
 type class int
 
 const (
-	planned class = iota // nobody should
+	planned class = iota // the host should not notice
 	sudden
 )
 
-// kinds are what may happen to gateways.
+// kinds are the faults and changes of gateways.
 var kinds = []kind{
 	{planned, "drain, resume", "drained -> served elsewhere", (*lab).drain},
 	{planned, "ana-group move", "moved -> another epoch", (*lab).move},
@@ -39,7 +39,7 @@ var kinds = []kind{
 	{sudden, "all killed and started", "started -> all optimized", (*lab).all},
 }
 
-// next is the kind of a round: planned and sudden ones take turns, each in an order by chance.
+// next returns the kind of a round. Planned and sudden kinds alternate, each class in random order.
 func (l *lab) next(round int) kind {
 	c, turn := class(round%2), round/2
 	var all []kind
@@ -54,11 +54,11 @@ func (l *lab) next(round int) kind {
 	return all[l.orders[c][turn%len(all)]]
 }
 
-// victim is a gateway that serves something, and what.
+// victim returns a random gateway that serves some ANA groups, and those groups.
 func (l *lab) victim(r *round) (*gateway, []int) {
 	id := 1 + l.random.IntN(spaces)
 	owners := l.cluster.owners()
-	for owners[id] == nil { // it moves, for balance: settle has seen that it is served
+	for owners[id] == nil { // the group moves for balance: settle has seen that it is served
 		owners = l.cluster.owners()
 	}
 	g := owners[id]
@@ -72,7 +72,7 @@ func (l *lab) victim(r *round) (*gateway, []int) {
 	return g, its
 }
 
-// another gateway than this one.
+// another admits every gateway but this one.
 func another(g *gateway) func(*gateway) bool { return func(o *gateway) bool { return o != g } }
 
 func anyone(*gateway) bool { return true }
@@ -122,7 +122,7 @@ func (l *lab) move(r *round) error {
 	return err
 }
 
-// elsewhere is another gateway.
+// elsewhere returns a random other gateway.
 func (l *lab) elsewhere(g *gateway) *gateway {
 	for {
 		if to := l.cluster.gateways[l.random.IntN(len(l.cluster.gateways))]; to != g {
@@ -196,7 +196,7 @@ func (l *lab) drainAndKill(r *round) error {
 	return l.resume(g)
 }
 
-// pause stops a gateway, or the one to which it is giving an ANA group.
+// pause stops a gateway with SIGSTOP. If moving, it stops the gateway, or the one to which it is giving an ANA group.
 func (l *lab) pause(r *round, moving bool) error {
 	g, its := l.victim(r)
 	if moving {
@@ -219,7 +219,7 @@ func (l *lab) pause(r *round, moving bool) error {
 	return err
 }
 
-// all kills everything, and starts it again: the state is what it was.
+// all kills everything, and starts it again. The state must be as before.
 func (l *lab) all(r *round) error {
 	before, err := l.cluster.state()
 	if err != nil {

@@ -24,17 +24,17 @@ type gateway struct {
 	addr   netip.Addr
 	socket string
 	client *control.Client
-	held   bool // by SIGSTOP
+	held   bool // stopped by SIGSTOP
 }
 
-// A cluster is the group with its store.
+// A cluster is a group with its store.
 type cluster struct {
 	program  string
 	store    store
 	gateways []*gateway
 }
 
-// address is one of the loopback network.
+// address returns an address of the loopback network.
 func address(n int) string { return fmt.Sprintf("%s.%d", *network, n) }
 
 // build builds the program.
@@ -50,7 +50,7 @@ func build(t *testing.T, dir string) string {
 	return program
 }
 
-// startCluster starts so many gateways.
+// startCluster starts the given number of gateways.
 func startCluster(t *testing.T, dir string, s store, gateways int) *cluster {
 	c := &cluster{program: build(t, dir), store: s}
 	for i := 1; i <= gateways; i++ {
@@ -62,7 +62,7 @@ func startCluster(t *testing.T, dir string, s store, gateways int) *cluster {
 	return c
 }
 
-// add adds a gateway, which does not run yet.
+// add adds a gateway, which is not started yet.
 func (c *cluster) add(t *testing.T, dir string, i int) *gateway {
 	name, addr := fmt.Sprintf("gw%d", i), address(10+i)
 	socket := filepath.Join(dir, name)
@@ -74,7 +74,7 @@ func (c *cluster) add(t *testing.T, dir string, i int) *gateway {
 	return g
 }
 
-// start starts what does not run.
+// start starts the store and all gateways that do not run.
 func (c *cluster) start() error {
 	if err := c.store.start(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *cluster) start() error {
 	return nil
 }
 
-// configure gives the group its namespaces, in an ANA group each.
+// configure gives the group its namespaces, each in an ANA group of its own.
 func (c *cluster) configure(t *testing.T, dir string) {
 	var doc strings.Builder
 	fmt.Fprintf(&doc, "version: 1\nsubsystems:\n  - nqn: %s\n    allow-any-host: true\n    namespaces:\n", nqn)
@@ -109,9 +109,9 @@ func (c *cluster) configure(t *testing.T, dir string) {
 	}
 }
 
-// applyFile gives the group a document.
+// applyFile applies a document to the group.
 func (c *cluster) applyFile(ctx context.Context, file string) error {
-	return c.within(ctx, serveTime, func(ctx context.Context) error { // the gateways start
+	return c.within(ctx, serveTime, func(ctx context.Context) error { // the gateways may still start
 		out, err := exec.CommandContext(ctx, c.program, "target", "apply", "--socket", c.gateways[0].socket, file).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -120,7 +120,7 @@ func (c *cluster) applyFile(ctx context.Context, file string) error {
 	})
 }
 
-// within asks again until the error is nil, or so much time is over.
+// within repeats f until it returns nil, or the time is over.
 func (c *cluster) within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
 		err := f(ctx)
@@ -130,7 +130,7 @@ func (c *cluster) within(ctx context.Context, limit time.Duration, f func(contex
 	}
 }
 
-// statusTime is for a gateway to say how the group is.
+// statusTime is the limit of a request for the group's status.
 const statusTime = 3 * time.Second
 
 func (g *gateway) status() (s control.GroupStatus, err error) {
@@ -140,7 +140,7 @@ func (g *gateway) status() (s control.GroupStatus, err error) {
 	return s, err
 }
 
-// owners are the gateways by the ANA groups that they say they serve.
+// owners returns the gateways by the ANA groups that they say they serve.
 func (c *cluster) owners() map[int]*gateway {
 	all := map[int]*gateway{}
 	for _, g := range c.gateways {
@@ -149,7 +149,7 @@ func (c *cluster) owners() map[int]*gateway {
 		}
 		s, err := g.status()
 		if err != nil {
-			continue // it starts
+			continue // it is starting
 		}
 		for _, a := range s.Groups {
 			if a.Served {
@@ -160,7 +160,7 @@ func (c *cluster) owners() map[int]*gateway {
 	return all
 }
 
-// served waits until ANA groups are served, by gateways that the function admits.
+// served waits until ANA groups are served by gateways that the function admits.
 func (c *cluster) served(groups []int, by func(*gateway) bool) error {
 	return c.within(context.Background(), serveTime, func(context.Context) error {
 		owners := c.owners()
@@ -176,7 +176,7 @@ func (c *cluster) served(groups []int, by func(*gateway) bool) error {
 	})
 }
 
-// alive reports whether all gateways are, as one of them sees it.
+// alive returns an error unless one of the gateways says that all are alive.
 func (c *cluster) alive() error {
 	s, err := c.gateways[0].status()
 	if err != nil {
@@ -194,18 +194,18 @@ func (c *cluster) alive() error {
 	return errors.Join(errs...)
 }
 
-// order gives the group an order.
+// order sends a request to the group's API, until it succeeds.
 func (c *cluster) order(method, path string, body any) error {
 	var text []byte
 	if body != nil {
-		text, _ = json.Marshal(body) // of strings
+		text, _ = json.Marshal(body) // strings never fail
 	}
 	return c.within(context.Background(), serveTime, func(ctx context.Context) error {
 		return c.gateways[0].client.Do(ctx, method, path, nil, text, nil)
 	})
 }
 
-// epoch is that of an ANA group, 0 where a gateway does not say.
+// epoch returns the epoch of an ANA group, or 0 if the gateway does not answer.
 func (c *cluster) epoch(id int) uint64 {
 	s, err := c.gateways[0].status()
 	if err != nil {
@@ -219,12 +219,12 @@ func (c *cluster) epoch(id int) uint64 {
 	return 0
 }
 
-// move gives the order to move an ANA group.
+// move orders the group to move an ANA group.
 func (c *cluster) move(id int, to *gateway) error {
 	return c.order("PUT", control.Path("group", "ana-groups", strconv.Itoa(id), "gateway"), map[string]string{"gateway": to.name})
 }
 
-// crashed are those that have ended by themselves.
+// crashed returns an error for each process, of gateways and of the store, that has ended by itself.
 func (c *cluster) crashed() (errs []error) {
 	for _, g := range c.gateways {
 		if g.ended() {

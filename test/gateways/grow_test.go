@@ -15,11 +15,11 @@ import (
 
 var grows = flag.Bool("grow", false, "run TestGrow")
 
-// growTime is for all gateways to tell hosts of another size: they compare theirs each 5 s.
+// growTime is the limit for all gateways to report another size to hosts: they check the size every 5 s.
 const growTime = 30 * time.Second
 
-// TestGrow makes a namespace larger by other means than the gateways': hosts are told so at each gateway, and again when the
-// ANA group has moved.
+// TestGrow enlarges a namespace's file or image without the gateways. Each gateway must report the size to hosts, also
+// after the ANA group has moved.
 func TestGrow(t *testing.T) {
 	if !*grows {
 		t.Skip("without -grow")
@@ -49,7 +49,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// grow makes what a namespace exports larger.
+// grow enlarges the file or image of a namespace.
 func (c *cluster) grow(id int, size int64) error {
 	switch s := c.store.(type) {
 	case *etcdStore:
@@ -61,7 +61,7 @@ func (c *cluster) grow(id int, size int64) error {
 	return fmt.Errorf("%T has no namespaces that grow", c.store)
 }
 
-// sized is an error where a gateway tells hosts another size of a namespace.
+// sized returns an error unless every gateway reports the size of a namespace to hosts.
 func (c *cluster) sized(ctx context.Context, id int, size int64) error {
 	for _, g := range c.gateways {
 		out, err := exec.CommandContext(ctx, c.program, "id-ns", "-t", "rdma", "-a", g.addr.String(), "-n", nqn, "--namespace-id", strconv.Itoa(id), "-o", "json").Output()

@@ -22,9 +22,9 @@ import (
 const (
 	nqn       = "nqn.2026-11.org.example:gateways"
 	spaces    = 3   // namespaces
-	blocks    = 512 // of each
+	blocks    = 512 // of each namespace
 	blockSize = 4096
-	workers   = 8 // of each namespace
+	workers   = 8 // on each namespace
 )
 
 // A client is the host with its workers.
@@ -38,8 +38,8 @@ type client struct {
 	longest  time.Duration
 	requests int
 	errors   []error
-	stale    map[record.Block]int // reads, by their block
-	firsts   []error              // of the first of each
+	stale    map[record.Block]int // stale reads of each block
+	firsts   []error              // error of the first stale read of each block
 }
 
 // A worker reads and writes blocks of its own, one at a time.
@@ -49,7 +49,7 @@ type worker struct {
 	table  *record.Table
 	first  int
 	random *rand.Rand
-	ended  atomic.Int64 // when the last request began that has ended: Unix time in nanoseconds
+	ended  atomic.Int64 // when the last completed request began: Unix time in nanoseconds
 }
 
 // connect returns a client whose workers do not run yet.
@@ -78,7 +78,7 @@ func connect(t *testing.T, dir string, seed uint64, paths []netip.Addr) *client 
 	t.Cleanup(func() { c.sub.Close() })
 	for id := 1; id <= spaces; id++ {
 		n, err := c.sub.Namespace(ctx, capsule.NSID(id))
-		for err != nil && ctx.Err() == nil { // the configuration is on its way
+		for err != nil && ctx.Err() == nil { // the configuration may not be there yet
 			time.Sleep(100 * time.Millisecond)
 			n, err = c.sub.Namespace(ctx, capsule.NSID(id))
 		}
@@ -96,7 +96,7 @@ func connect(t *testing.T, dir string, seed uint64, paths []netip.Addr) *client 
 	return c
 }
 
-// work has the workers run until stop.
+// work runs the workers until stop is called.
 func (c *client) work() {
 	c.over.Store(false)
 	for _, w := range c.workers {
@@ -104,7 +104,7 @@ func (c *client) work() {
 	}
 }
 
-// stop returns false if the requests under way do not end.
+// stop ends the workers. It returns false if outstanding requests do not end.
 func (c *client) stop() bool {
 	c.over.Store(true)
 	ended := make(chan struct{})
@@ -135,11 +135,11 @@ func (w *worker) run() {
 		default:
 			w.read(p, block)
 		}
-		time.Sleep(time.Duration(w.random.IntN(4)) * time.Millisecond) // others have the machine, too
+		time.Sleep(time.Duration(w.random.IntN(4)) * time.Millisecond) // leaves processor time to other processes
 	}
 }
 
-// read reads a block, and judges what comes.
+// read reads a block, and checks its content.
 func (w *worker) read(p []byte, block int) {
 	floor := w.table.Floor(block)
 	if !w.do("read", block, func() error { return second(w.n.ReadAt(p, int64(block)*blockSize)) }) {
@@ -167,7 +167,7 @@ func (w *worker) readAll() {
 
 func second(_ int, err error) error { return err }
 
-// do carries out one request, and reports whether it has succeeded.
+// do makes one request, and reports whether it has succeeded.
 func (w *worker) do(what string, block int, f func() error) bool {
 	began := time.Now()
 	err := f()
@@ -182,7 +182,7 @@ func (w *worker) do(what string, block int, f func() error) bool {
 	return err == nil
 }
 
-// since reports whether every worker has ended a request that it began after a time.
+// since reports whether every worker has completed a request that it began after t.
 func (c *client) since(t time.Time) bool {
 	for _, w := range c.workers {
 		if w.ended.Load() <= t.UnixNano() {
@@ -192,7 +192,7 @@ func (c *client) since(t time.Time) bool {
 	return true
 }
 
-// live reports whether every path is, with all namespaces, and each namespace is optimized on one.
+// live returns an error unless every path is live, with all namespaces, and each namespace is optimized on one path.
 func (c *client) live() error {
 	optimized := map[capsule.NSID]int{}
 	var errs []error
@@ -215,7 +215,7 @@ func (c *client) live() error {
 	return errors.Join(errs...)
 }
 
-// count returns what was counted since the last call, and begins anew.
+// count moves what was counted since the last call to a round.
 func (c *client) count(r *round) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

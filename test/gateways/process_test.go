@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// A process can be killed and started again. It dies with the test.
+// A process can be killed and started again. It is killed at the end of the test.
 type process struct {
 	name string
 	args []string
-	env  []string // beside the test's own
+	env  []string // in addition to the test's own
 	log  *os.File
 
 	cmd    *exec.Cmd
@@ -48,7 +48,7 @@ func (p *process) start() error {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed, or else ended reports it
+			_ = cmd.Wait() // it was killed, or ended reports the error
 			close(exited)
 		}
 	}()
@@ -59,7 +59,7 @@ func (p *process) start() error {
 	return nil
 }
 
-// kill is kill -9.
+// kill sends SIGKILL, and waits for the end.
 func (p *process) kill() {
 	if p.cmd == nil {
 		return
@@ -71,7 +71,7 @@ func (p *process) kill() {
 
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) } // it may have ended: then ended reports it
 
-// wait waits for the end of a process that was asked to end.
+// wait waits until a process that was asked to end has ended.
 func (p *process) wait(limit time.Duration) error {
 	select {
 	case <-p.exited:
@@ -82,7 +82,7 @@ func (p *process) wait(limit time.Duration) error {
 	}
 }
 
-// ended reports whether it has, though nobody killed it.
+// ended reports whether the process has ended without being killed.
 func (p *process) ended() bool {
 	if p.cmd == nil {
 		return false
@@ -95,7 +95,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// tail is the end of what it has said.
+// tail returns the end of its output.
 func (p *process) tail() string {
 	text, err := os.ReadFile(p.log.Name())
 	if err != nil {

@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	reserved    = spaces + 1 // the namespace that two hosts reserve in turns
+	reserved    = spaces + 1 // the namespace that two hosts reserve in turn
 	attemptTime = 3 * time.Second
-	// lateTime is how long a command without an answer may still be carried out: a gateway asks the
-	// store for 8 s.
+	// lateTime is how long a command without an answer may still be executed: a gateway waits 8 s for the store.
 	lateTime = 15 * time.Second
 )
 
-// Parties are two hosts that take a reservation from each other, whatever happens to gateways. Who has it
-// may write, and the other may not, from when that was answered.
+// Parties are two hosts that preempt each other's reservation, whatever happens to gateways. Once a command for the
+// reservation was answered, its holder may write and the other host may not.
 type parties struct {
 	all   [2]*party
 	over  atomic.Bool
@@ -33,18 +32,18 @@ type parties struct {
 
 	mu       sync.Mutex // guards what follows
 	turns    int
-	checked  int // writes of who has lost the reservation
+	checked  int // writes of the host that has lost the reservation
 	findings []error
 }
 
-// A party is a host with a connection to each gateway, where there is one.
+// A party is a host with a connection to each gateway that it can reach.
 type party struct {
 	host    *host.Host
 	options host.Options
 	key     capsule.ReservationKey
 	paths   []netip.Addr
 	open    map[netip.Addr]*way
-	unknown time.Time // when it was last not known of a command for the reservation whether it is carried out
+	unknown time.Time // when a command for the reservation last had an unknown result
 }
 
 // A way is a connection to a gateway.
@@ -53,7 +52,7 @@ type way struct {
 	n   *host.Namespace
 }
 
-// quarrel has them begin.
+// quarrel starts both hosts.
 func quarrel(t *testing.T, paths []netip.Addr) *parties {
 	ps := new(parties)
 	for i := range ps.all {
@@ -95,7 +94,7 @@ func (ps *parties) further(limit time.Duration) error {
 	return nil
 }
 
-// count returns what was found since the last call.
+// count returns the findings since the last call.
 func (ps *parties) count() (findings []error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -119,7 +118,7 @@ func (ps *parties) run() {
 	}
 }
 
-// take gives a party the reservation, and returns false where that is not needed any more.
+// take acquires the reservation for a party. It returns false if the parties were stopped before.
 func (ps *parties) take(has, lost *party) bool {
 	for !ps.over.Load() {
 		for _, at := range has.paths {
@@ -130,7 +129,7 @@ func (ps *parties) take(has, lost *party) bool {
 					return err
 				}
 				err := r.Preempt(ctx, has.key, lost.key, capsule.ReservationExclusiveAccess, true)
-				if errors.Is(err, host.ErrReserved) { // the other one is not registered
+				if errors.Is(err, host.ErrReserved) { // the other host is not registered
 					err = r.Acquire(ctx, has.key, capsule.ReservationExclusiveAccess)
 				}
 				return err
@@ -138,7 +137,8 @@ func (ps *parties) take(has, lost *party) bool {
 			if err == nil {
 				return true
 			}
-			// One that does not serve the namespace says so at once, one that the store did not answer later.
+			// A gateway that does not serve the namespace answers at once; one whose store did not answer does so
+			// later.
 			if !answered(err) || time.Since(began) > 200*time.Millisecond {
 				has.unknown = time.Now()
 			}
@@ -148,8 +148,8 @@ func (ps *parties) take(has, lost *party) bool {
 	return false
 }
 
-// judge has both write through every gateway, and returns how many writes of the one that has lost the
-// reservation were refused, or were to be.
+// judge has both hosts write through every gateway. It returns how many writes of the host that has lost the
+// reservation were refused.
 func (ps *parties) judge(has, lost *party) (findings []error, n int) {
 	write := func(p *party, at netip.Addr) error {
 		return p.command(at, func(ctx context.Context, n *host.Namespace) error {
@@ -161,7 +161,7 @@ func (ps *parties) judge(has, lost *party) (findings []error, n int) {
 		switch err := write(lost, at); {
 		case errors.Is(err, host.ErrReserved):
 			n++
-		case err == nil && time.Since(lost.unknown) > lateTime: // else it may have got it back
+		case err == nil && time.Since(lost.unknown) > lateTime: // otherwise it may have got the reservation back
 			findings = append(findings, fmt.Errorf("%s writes through %v although %s has preempted it", lost.options.HostNQN, at, has.options.HostNQN))
 		}
 		if err := write(has, at); errors.Is(err, host.ErrReserved) && time.Since(lost.unknown) > lateTime {
@@ -171,11 +171,11 @@ func (ps *parties) judge(has, lost *party) (findings []error, n int) {
 	return findings, n
 }
 
-// answered reports whether a gateway has refused something: with any other error, which comes from the way
-// there, the command may have been carried out.
+// answered reports whether a gateway has refused something. After any other error, as of the connection, the command
+// may have been executed.
 func answered(err error) bool { return errors.As(err, new(*host.StatusError)) }
 
-// command carries something out through one gateway.
+// command executes f through one gateway.
 func (p *party) command(at netip.Addr, f func(context.Context, *host.Namespace) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), attemptTime)
 	defer cancel()
@@ -197,7 +197,7 @@ func (p *party) command(at netip.Addr, f func(context.Context, *host.Namespace) 
 	err := f(ctx, w.n)
 	if err != nil && !answered(err) {
 		delete(p.open, at)
-		_ = w.ctl.Disconnect(ctx) // it may be lost
+		_ = w.ctl.Disconnect(ctx) // the connection may be lost
 	}
 	return err
 }

@@ -27,34 +27,34 @@ var (
 )
 
 const (
-	serveTime  = 30 * time.Second // after a fault, for all to be served
-	returnTime = time.Minute      // for all gateways and paths to be back
+	serveTime  = 30 * time.Second // limit after a fault until all is served
+	returnTime = time.Minute      // limit until all gateways and paths are back
 )
 
-// A lab is a group and its host.
+// A lab is a group and its hosts.
 type lab struct {
 	cluster *cluster
 	client  *client
 	parties *parties
 	random  *rand.Rand
 	kinds   []kind
-	orders  [2][]int // of the kinds of each class
+	orders  [2][]int // of each class: its kinds in the order of the rounds
 	done    []*round
 }
 
-// A round is one thing that has happened.
+// A round is one fault or change, and its effects.
 type round struct {
 	kind     kind
 	victim   string
 	began    time.Time
-	took     time.Duration // until all was served
-	longest  time.Duration // of a request
+	took     time.Duration // time until all was served
+	longest  time.Duration // longest request
 	requests int
 	errors   []error
 	stale    []error
 }
 
-// served waits until ANA groups are served, and notes how long that has taken.
+// served waits until ANA groups are served, and records how long that has taken since the round began.
 func (r *round) served(l *lab, groups []int, by func(*gateway) bool) error {
 	err := l.cluster.served(groups, by)
 	r.took = time.Since(r.began)
@@ -75,7 +75,7 @@ func TestRounds(t *testing.T) {
 	l.finish(t)
 }
 
-// begin configures the group, and has the host work.
+// begin configures the group, and starts the hosts.
 func (l *lab) begin(t *testing.T, dir string) {
 	l.kinds = slices.Concat(kinds, etcdKinds)
 	if *real {
@@ -89,13 +89,13 @@ func (l *lab) begin(t *testing.T, dir string) {
 	l.client = connect(t, dir, *seed, paths)
 	l.client.work()
 	l.parties = quarrel(t, paths)
-	t.Cleanup(func() { l.client.over.Store(true) }) // where the test ends early; closing the subsystem ends requests
+	t.Cleanup(func() { l.client.over.Store(true) }) // in case the test ends early; closing the subsystem ends requests
 	if err := l.settle(time.Now()); err != nil {
 		l.fatal(t, err)
 	}
 }
 
-// newStore is the store that the flags name.
+// newStore returns the store that the flags select.
 func newStore(t *testing.T, dir string) store {
 	t.Helper()
 	if *real {
@@ -104,7 +104,7 @@ func newStore(t *testing.T, dir string) store {
 	return needEtcd(t, dir)
 }
 
-// needEtcd fails the test where the machine has no etcd.
+// needEtcd returns an etcd. It fails the test if the machine has none.
 func needEtcd(t *testing.T, dir string) store {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err != nil {
@@ -113,7 +113,7 @@ func needEtcd(t *testing.T, dir string) store {
 	return newEtcd(t, dir)
 }
 
-// needCeph fails the test where the machine has no Ceph.
+// needCeph returns a Ceph cluster. It fails the test if the machine has no Ceph.
 func needCeph(t *testing.T, dir string) store {
 	t.Helper()
 	switch missing := ceph.Missing(); {
@@ -125,7 +125,7 @@ func needCeph(t *testing.T, dir string) store {
 	return newCeph(t, dir)
 }
 
-// round does one.
+// round runs one round.
 func (l *lab) round(t *testing.T, i int, k kind) {
 	r := &round{kind: k}
 	l.done = append(l.done, r)
@@ -147,7 +147,7 @@ func (l *lab) round(t *testing.T, i int, k kind) {
 	}
 }
 
-// settle waits until all is as it was.
+// settle waits until the group and the hosts have recovered.
 func (l *lab) settle(after time.Time) error {
 	err := l.cluster.served(everything(), anyone)
 	if err == nil {
@@ -170,7 +170,7 @@ func (l *lab) settle(after time.Time) error {
 	return nil
 }
 
-// fatal ends the test, with what the gateways have said.
+// fatal prints the end of all logs, and ends the test.
 func (l *lab) fatal(t *testing.T, err error) {
 	t.Helper()
 	t.Error(err)
@@ -183,7 +183,7 @@ func (l *lab) fatal(t *testing.T, err error) {
 	t.Fatalf("again: %s -rounds %d -seed %d -v", again, *rounds, *seed)
 }
 
-// tails prints the last that the gateways have said.
+// tails prints the end of the gateways' output.
 func (l *lab) tails(t *testing.T) {
 	t.Helper()
 	for _, g := range l.cluster.gateways {
@@ -191,7 +191,7 @@ func (l *lab) tails(t *testing.T) {
 	}
 }
 
-// finish reads all blocks once more, and says what came of the rounds.
+// finish reads all blocks once more, and reports the results of the rounds.
 func (l *lab) finish(t *testing.T) {
 	if !l.client.stop() {
 		l.fatal(t, errors.New("commands do not end"))
@@ -228,7 +228,7 @@ func (l *lab) finish(t *testing.T) {
 	t.Logf("%d commands, %d errors; of %d blocks %d were read stale, %d are lost", requests+last.requests, failed+len(last.errors), spaces*blocks, stale, lost)
 }
 
-// report says what came of a kind.
+// report prints the results of one kind.
 func (l *lab) report(t *testing.T, k kind) {
 	var took, longest []time.Duration
 	for _, r := range l.done {

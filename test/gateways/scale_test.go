@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	anaGroups = 128  // as many as there may be
-	perSub    = 1000 // namespaces of a subsystem
+	anaGroups = 128  // the most that are allowed
+	perSub    = 1000 // namespaces in each subsystem
 	manyTime  = 5 * time.Minute
 	fileSize  = 1 << 20 // sparse
 	creations = 24
 	moves     = 3
-	moved     = 1000 // namespaces, at least
+	moved     = 1000 // namespaces that move at a time, at least
 	starts    = 3
 )
 
@@ -40,7 +40,7 @@ type crowd struct {
 
 func subsystem(i int) nvmeof.NQN { return nvmeof.NQN(fmt.Sprintf("%s-%d", nqn, i)) }
 
-// document has n namespaces in files, in all ANA groups.
+// document writes a document with n namespaces in files, spread over all ANA groups.
 func (c *crowd) document(t *testing.T, n int) string {
 	var doc strings.Builder
 	doc.WriteString("version: 1\nsubsystems:\n")
@@ -57,7 +57,7 @@ func (c *crowd) document(t *testing.T, n int) string {
 	return file
 }
 
-// file makes the file of a namespace, in which nothing is allocated.
+// file makes the sparse file of a namespace.
 func (c *crowd) file(t *testing.T, sub, nsid int) string {
 	t.Helper()
 	path := filepath.Join(c.dir, "disks", strconv.Itoa(sub), strconv.Itoa(nsid))
@@ -106,10 +106,10 @@ func (c *crowd) allServed(limit time.Duration) error {
 	})
 }
 
-// idleTime is after what time a target has given back what a change has left it in memory.
+// idleTime is how long after a change a target has returned the memory that the change needed.
 const idleTime = 30 * time.Second
 
-// resident is how much memory a process has.
+// resident returns the resident memory of a process, in bytes.
 func (p *process) resident() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -120,16 +120,16 @@ func (p *process) resident() (int64, error) {
 	return kib << 10, err
 }
 
-// ticks are how many a second has in what the kernel says of processes (USER_HZ).
+// ticks is how many units of the times in /proc make a second (USER_HZ).
 const ticks = 100
 
-// processorTime is how much a process has used, in its own code and in the kernel.
+// processorTime returns the processor time that a process has used, in its own code and in the kernel.
 func (p *process) processorTime() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(text), ") ") // of the name, which may have spaces
+	_, after, _ := strings.Cut(string(text), ") ") // after the name, which may have spaces
 	f := strings.Fields(after)
 	var sum int64
 	for _, field := range f[11:13] { // utime and stime, proc_pid_stat(5)
@@ -142,7 +142,7 @@ func (p *process) processorTime() (time.Duration, error) {
 	return time.Duration(sum) * time.Second / ticks, nil
 }
 
-// apply gives the group a document, and returns how long it took until all was served.
+// apply applies a document to the group, and returns how long it took until all was served.
 func (c *crowd) apply(t *testing.T, file string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -176,7 +176,7 @@ func (c *crowd) memory(t *testing.T) (all []int64) {
 	return all
 }
 
-// namespaces are the figures of a group with very many namespaces.
+// namespaces measures a group with very many namespaces.
 func (s *sheet) namespaces(t *testing.T) {
 	dir := t.TempDir()
 	c := &crowd{cluster: startCluster(t, dir, needEtcd(t, dir), 3), dir: dir}
@@ -202,7 +202,7 @@ func (s *sheet) namespaces(t *testing.T) {
 	s.add(figure{name: "start of all gateways with them, to all served", times: []time.Duration{c.powerCycle(t)}, limit: time.Minute})
 }
 
-// largest is the greatest number of namespaces that a subsystem may have: that of their identifiers.
+// largest returns the greatest number of namespaces in a subsystem: the greatest identifier that the group accepts.
 func (c *crowd) largest(t *testing.T) int {
 	least, most := perSub, 1<<16
 	for least+1 < most {
@@ -218,7 +218,7 @@ func (c *crowd) largest(t *testing.T) int {
 	return least
 }
 
-// connect makes a controller at each gateway.
+// connect connects a controller at each gateway.
 func (c *crowd) connect(t *testing.T) {
 	c.host = newHost(t, 100)
 	for _, g := range c.gateways {
@@ -230,7 +230,7 @@ func (c *crowd) connect(t *testing.T) {
 	}
 }
 
-// processorTime is how much of it each gateway has used.
+// processorTime returns the processor time that each gateway has used.
 func (c *crowd) processorTime(t *testing.T) (all []time.Duration) {
 	t.Helper()
 	for _, g := range c.gateways {
@@ -243,8 +243,8 @@ func (c *crowd) processorTime(t *testing.T) (all []time.Duration) {
 	return all
 }
 
-// create creates namespaces, and returns how long each took until it could be read: until all gateways
-// had it, and one of them read it. It also says how much processor time each gateway used for one.
+// create creates namespaces, and returns how long each took until it was usable: until all gateways had it, and one of
+// them could read it. It also says how much processor time each gateway used for one.
 func (c *crowd) create(t *testing.T) (took []time.Duration, spent string) {
 	before, began := c.processorTime(t), time.Now()
 	defer func() {
@@ -277,7 +277,7 @@ func (c *crowd) create(t *testing.T) (took []time.Duration, spent string) {
 	return took, spent
 }
 
-// remove removes what create has made.
+// remove removes what create has created.
 func (c *crowd) remove(t *testing.T, path string, n int) {
 	for i := range n {
 		if err := c.gateways[0].client.Do(t.Context(), "DELETE", path+"/"+strconv.Itoa(perSub+1+i), nil, nil, nil); err != nil {
@@ -295,13 +295,13 @@ func (c *crowd) remove(t *testing.T, path string, n int) {
 	}
 }
 
-// usable waits until all controllers have a namespace, and one reads it.
+// usable waits until all controllers have a namespace, and one of them reads it.
 func (c *crowd) usable(id capsule.NSID, began time.Time) error {
 	p := make([]byte, blockSize)
 	var all []*host.Namespace
 	defer func() {
 		for _, n := range all {
-			_ = n.Close() // of a controller that is there
+			_ = n.Close() // of a controller that is connected
 		}
 	}()
 	for _, ctl := range c.ctls {
@@ -329,7 +329,8 @@ func (c *crowd) usable(id capsule.NSID, began time.Time) error {
 	}
 }
 
-// shift moves ANA groups with so many namespaces in all from a gateway to another one.
+// shift moves ANA groups with at least moved namespaces in all to another gateway, and returns how long each shift
+// took.
 func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 	groups := moved/(*many/anaGroups) + 1
 	for i := range moves {
@@ -347,7 +348,7 @@ func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 		began := time.Now()
 		var all sync.WaitGroup
 		for _, id := range ids {
-			all.Go(func() { // ends with the order
+			all.Go(func() { // ends with the answer to the order
 				if err := c.move(id, to); err != nil {
 					t.Error(err)
 				}
@@ -358,7 +359,7 @@ func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 			owners := c.owners()
 			now, err := c.state()
 			for _, id := range ids {
-				if err == nil && (owners[id] == nil || owners[id] != to && now.epochs[id] <= before.epochs[id]) { // for balance some go on
+				if err == nil && (owners[id] == nil || owners[id] != to && now.epochs[id] <= before.epochs[id]) { // for balance some groups move on
 					err = fmt.Errorf("ANA group %d is not moved", id)
 				}
 			}
@@ -372,8 +373,8 @@ func (c *crowd) shift(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// restart ends a gateway and starts it, and returns how long that takes until it has all namespaces, and
-// a host is connected to it.
+// restart ends a gateway and starts it again. It returns how long the gateway takes to have all namespaces and to
+// accept a host's connection.
 func (c *crowd) restart(t *testing.T) (took []time.Duration) {
 	g := c.gateways[1]
 	s, err := g.status()
@@ -404,7 +405,7 @@ func (c *crowd) restart(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// listed connects a host, and waits until it sees so many namespaces.
+// listed connects a host until it sees the wanted number of namespaces.
 func (c *crowd) listed(at netip.Addr, want int) error {
 	return c.within(context.Background(), manyTime, func(ctx context.Context) error {
 		ctl, err := c.host.Connect(ctx, host.Options{Traddr: at, NQN: subsystem(0), NrIOQueues: 1})
@@ -412,7 +413,7 @@ func (c *crowd) listed(at netip.Addr, want int) error {
 			return err
 		}
 		ids, err := ctl.Namespaces(ctx)
-		_ = ctl.Disconnect(ctx) // it has said what it had to
+		_ = ctl.Disconnect(ctx) // its answer is not needed any more
 		if err == nil && len(ids) < want {
 			err = fmt.Errorf("%v lists %d namespaces", at, len(ids))
 		}
@@ -436,7 +437,7 @@ func (c *crowd) powerCycle(t *testing.T) time.Duration {
 	return time.Since(began)
 }
 
-// gateways are the figures of a group of many gateways.
+// gateways measures a group of many gateways.
 func (s *sheet) gateways(t *testing.T) {
 	dir := t.TempDir()
 	c := startCluster(t, dir, needEtcd(t, dir), *large)

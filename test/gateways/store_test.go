@@ -13,18 +13,18 @@ import (
 // A store keeps the state of the group, and its namespaces.
 type store interface {
 	url() string   // for nvmeof target --group
-	env() []string // of programs that use it
-	// start starts what does not run.
+	env() []string // environment of programs that use the store
+	// start starts the processes that do not run.
 	start() error
-	// kill is kill -9 of all of it.
+	// kill kills all of them with SIGKILL.
 	kill()
-	// crashed are the errors of what has ended by itself.
+	// crashed returns the errors of processes that have ended by themselves.
 	crashed() []error
-	// namespace makes a disk, and returns how a document describes it.
+	// namespace creates a disk, and returns how a document describes it.
 	namespace(id int) (string, error)
 }
 
-// An etcdStore is one etcd, and files that every gateway can write: only a lease fences.
+// An etcdStore is one etcd, and files that every gateway can write: only a lease fences them.
 type etcdStore struct {
 	*process
 	at  string // its address, with the port
@@ -60,7 +60,7 @@ func (s *etcdStore) namespace(id int) (string, error) {
 	return fmt.Sprintf("file: {path: %s}, fence: lease", path), os.WriteFile(path, make([]byte, blocks*blockSize), 0o600)
 }
 
-// etcdKinds are what may happen to etcd.
+// etcdKinds are the faults of etcd.
 var etcdKinds = []kind{
 	{planned, "etcd SIGSTOP for 4 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, withinLease, false) }},
 	{planned, "etcd killed and started", "started -> all optimized", (*lab).killStore},
@@ -68,13 +68,13 @@ var etcdKinds = []kind{
 	{sudden, "both: kill -9, etcd 12 s", "continued -> all optimized", func(l *lab, r *round) error { return l.stopEtcd(r, beyondLease, true) }},
 }
 
-// The term of the lease of files is 10 s.
+// The lease of files lasts 10 s.
 const (
 	beyondLease = 12 * time.Second
 	withinLease = 4 * time.Second
 )
 
-// stopEtcd stops etcd for a time, in which a gateway may be killed.
+// stopEtcd stops etcd for a time. It may kill a gateway meanwhile.
 func (l *lab) stopEtcd(r *round, d time.Duration, kill bool) error {
 	g, _ := l.victim(r)
 	etcd := l.cluster.store.(*etcdStore)
@@ -101,13 +101,13 @@ func (l *lab) killStore(r *round) error {
 	return r.served(l, everything(), anyone)
 }
 
-// A state is what the group has to have when all of it was without power.
+// A groupState is what the group must keep when all of it loses power.
 type groupState struct {
 	revision int64          // of the configuration
 	epochs   map[int]uint64 // of ANA groups
 }
 
-// state is that of now.
+// state returns the current state.
 func (c *cluster) state() (s groupState, err error) {
 	err = c.within(context.Background(), serveTime, func(context.Context) error {
 		now, err := c.gateways[0].status()
@@ -126,7 +126,7 @@ func (c *cluster) state() (s groupState, err error) {
 	return s, err
 }
 
-// after reports what is missing of what there was before.
+// after returns an error if something of the earlier state is missing.
 func (s *groupState) after(before *groupState) error {
 	if s.revision != before.revision {
 		return fmt.Errorf("revision %d of the configuration, and before it was %d", s.revision, before.revision)

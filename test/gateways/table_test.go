@@ -23,10 +23,10 @@ var (
 // A figure is a row of the table.
 type figure struct {
 	name  string
-	times []time.Duration // measured; nil: text says what was
+	times []time.Duration // measured; nil: text has the result
 	text  string
-	least string        // what it has to reach, in words
-	limit time.Duration // of the 99th percentile; 0: met says it
+	least string        // the limit, in words
+	limit time.Duration // of the 99th percentile; 0: met says whether the figure is good
 	met   bool
 }
 
@@ -47,7 +47,7 @@ func (s *sheet) add(f figure) {
 	s.figures = append(s.figures, f)
 }
 
-// String is the table in columns.
+// String returns the table in columns.
 func (s *sheet) String() string {
 	var out strings.Builder
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
@@ -59,12 +59,11 @@ func (s *sheet) String() string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.name, f.text, f.least, met)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writes to memory, and so never fails
 	return out.String()
 }
 
-// TestTable measures what a group of gateways reaches on this machine. It judges nothing but what
-// TestRounds does.
+// TestTable measures what a group of gateways reaches on this machine. It fails only for what TestRounds fails for.
 func TestTable(t *testing.T) {
 	if !*table {
 		t.Skip("without -table")
@@ -83,7 +82,7 @@ func TestTable(t *testing.T) {
 // stallLimit is how long I/O may wait for a planned move.
 const stallLimit = 500 * time.Millisecond
 
-// faults are the figures of what happens to gateways under I/O.
+// faults measures the faults and changes of gateways under I/O.
 func (s *sheet) faults(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	dir := t.TempDir()

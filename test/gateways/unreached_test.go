@@ -32,18 +32,18 @@ func (s *mixedStore) kill() {
 }
 
 const (
-	// ownUser is the user of a gateway whose packets can be told from those of others.
+	// ownUser is the user ID of the gateway that is cut off, so that iptables can match its packets.
 	ownUser = 61061
-	// takenTime is how long a gateway that alone does not reach its storage may keep what it serves: its
-	// images are silent for 5 s, which is looked at each 5 s; 5 s later its groups are moved, and what
-	// hangs is given up after 10 s.
+	// takenTime is how long a gateway that alone does not reach its storage may keep what it serves. Its images are
+	// silent for 5 s, which is checked every 5 s; its groups are moved 5 s later, and what hangs is given up after 10
+	// s.
 	takenTime = 45 * time.Second
-	// silentTime is for the storage to be silent: for longer than takes gateways to say so, and to act.
+	// silentTime is how long the storage is silent: longer than gateways take to report that, and to act.
 	silentTime = 25 * time.Second
 )
 
-// TestUnreached: the storage does not answer one gateway, and others take what that one serves; then it answers
-// nobody, and each gateway stays with what it serves. It needs root, and iptables, which cuts off the processes of a user.
+// TestUnreached: the storage does not answer one gateway, and others take over what it serves. Then the storage answers
+// no gateway, and each keeps what it serves. The test needs root and iptables, which drops the packets of a user.
 func TestUnreached(t *testing.T) {
 	if !*real {
 		t.Skip("without -ceph")
@@ -52,7 +52,7 @@ func TestUnreached(t *testing.T) {
 		t.Skip("needs root and iptables")
 	}
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // it is for another user, too
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // another user needs access, too
 		t.Fatal(err)
 	}
 	s := &mixedStore{needEtcd(t, dir).(*etcdStore), needCeph(t, dir).(*cephStore)}
@@ -67,7 +67,7 @@ func TestUnreached(t *testing.T) {
 	}
 	g := l.cluster.gateways[2]
 	g.args = append([]string{"setpriv", "--reuid", strconv.Itoa(ownUser), "--clear-groups"}, g.args...)
-	t.Cleanup(func() { _ = s.cut("-D") }) // unless it was joined
+	t.Cleanup(func() { _ = s.cut("-D") }) // in case the test has failed before
 	if err := l.cluster.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestUnreached(t *testing.T) {
 	l.finish(t)
 }
 
-// cut adds or deletes the rule by which a gateway does not reach the OSDs, though the monitor and etcd.
+// cut adds or deletes the rule that cuts a gateway off from the OSDs, but not from the monitor and etcd.
 func (s *mixedStore) cut(how string) error {
 	out, err := exec.Command("iptables", how, "OUTPUT", "-m", "owner", "--uid-owner", strconv.Itoa(ownUser), "-p", "tcp", "-d", address(9),
 		"-m", "multiport", "!", "--dports", "13300,2379", "-j", "DROP").CombinedOutput()
@@ -138,7 +138,7 @@ func (s *mixedStore) silent(l *lab, r *round) error {
 	return err
 }
 
-// spread waits until each gateway serves something, so that nothing moves for balance.
+// spread waits until each gateway serves something, so that no group moves for balance.
 func (l *lab) spread() error {
 	return l.cluster.within(context.Background(), returnTime, func(context.Context) error {
 		all := map[*gateway]bool{}
@@ -152,7 +152,7 @@ func (l *lab) spread() error {
 	})
 }
 
-// epochs are those of all ANA groups.
+// epochs returns the epochs of all ANA groups.
 func (l *lab) epochs() (all []uint64) {
 	for _, id := range everything() {
 		all = append(all, l.cluster.epoch(id))
