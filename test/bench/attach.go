@@ -7,13 +7,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// both are one processor of the servers and one of the clients, for those who share
-// them.
+// both returns one processor of the servers and one of the clients, for processes that share both.
 func (l *lab) both() process.Cores { return process.Cores{l.targets[0], l.hosts[0]} }
 
-// attach compares a namespace that a host of ours publishes by NBD, and gets from a
-// target of ours, with nbdkit's memory: fio drives both. Here there are three
-// processes of ours for two processors, so that all, nbdkit too, may use both.
+// attach compares a namespace of our target that our host publishes by NBD with nbdkit's memory: fio drives both. Our
+// side has three processes for two processors, so all processes, nbdkit too, may use both.
 func (l *lab) attach(g *group) error {
 	loads := []load{{bench.RandRead, kib4, 1, 0}, {bench.RandWrite, kib4, 1, 0}, {bench.RandRead, kib4, 32, 0}, {bench.RandWrite, kib4, 32, 0}}
 	if reason := fio.Missing("nbd"); reason != "" {
@@ -61,8 +59,8 @@ func (l *lab) attachCells(g *group, loads []load) {
 	}
 }
 
-// fill writes all of nbdkit's memory, as that of our target is: else the first write
-// to each page costs more.
+// fill writes all of nbdkit's memory, as that of our target is written: otherwise the first write to each page costs
+// more.
 func (l *lab) fill(server *fio.Server) error {
 	j := l.fioJob(load{pattern: bench.Write, size: kib128, depth: 4}, l.memory)
 	j.URI, j.Once = server.URI(), true
@@ -70,7 +68,7 @@ func (l *lab) fill(server *fio.Server) error {
 	return err
 }
 
-// shared is a probe with fio of a server, on the processors that are shared.
+// shared returns a probe with fio of a server, on the shared processors.
 func (l *lab) shared(w load, uri string) func() (child.Sample, error) {
 	j := l.fioJob(w, l.memory)
 	j.URI = uri

@@ -18,7 +18,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
 )
 
-// TestMain lets the test's program be its own children, as the benchmark's is.
+// TestMain lets the test program run as its own children, as the benchmark does.
 func TestMain(m *testing.M) {
 	if isChild(os.Args) {
 		exit(child.Serve(os.Args[2]))
@@ -27,8 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSmoke runs a few cells for a moment, and for a longer one where the machine is so busy
-// that nothing came of it.
+// TestSmoke runs a few cells for a moment, and for longer if the machine is so busy that a cell got no figure.
 func TestSmoke(t *testing.T) {
 	if err := (process.Cores{0, 1}).Check(); err != nil {
 		t.Skip(err)
@@ -151,8 +150,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestUndisturbed: a measurement is made again while processors are taken away, which
-// nothing here can bring about, and its errors end it.
+// TestUndisturbed: a measurement is repeated while the hypervisor takes processors away, which this test cannot cause,
+// and an error ends it.
 func TestUndisturbed(t *testing.T) {
 	var all tally
 	calls := 0

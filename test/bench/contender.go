@@ -10,45 +10,45 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A load is what all contenders have to do.
+// A load is the load of all contenders.
 type load struct {
 	pattern bench.Pattern
 	size    int // bytes of each request
 	depth   int
-	region  int64 // bytes that are loaded; 0: all
+	region  int64 // size of the loaded part in bytes; 0: all
 }
 
 func (l *lab) job(w load) bench.Job {
 	return bench.Job{Pattern: w.pattern, BlockSize: w.size, Depth: w.depth, Size: w.region, Runtime: l.time, Ramp: l.ramp()}
 }
 
-// A pair is a target and a host of ours that is connected to it.
+// A pair is a target and a host of ours, the host connected to the target.
 type pair struct {
 	lab          *lab
 	target, host *child.Process
 }
 
-// pairSpec says how the two are set up; zero is one shard each and the defaults.
+// A pairSpec configures a pair. The zero value means one shard each and the defaults.
 type pairSpec struct {
 	target, host process.Cores // default: one each
 	inCapsule    int           // see target.Config
 	depth        int           // entries of a queue; default 256
 	alone        bool          // the host sends and receives packets one by one
-	file         string        // namespace 2
-	images       []string      // of Ceph, from namespace 2 on
-	conf         string        // of that's cluster
-	connect      bool          // one controller
+	file         string        // path of a file; it is namespace 2
+	images       []string      // Ceph images, from namespace 2 on
+	conf         string        // the Ceph cluster's configuration file
+	connect      bool          // connects one controller
 	unmeasured   bool          // the target counts no commands
 	scraped      bool          // its metrics are read each second, and it keeps events in a file
-	captured     bool          // its packets are
+	captured     bool          // its packets are captured
 	paths        bool          // the host connects by package multipath
-	hostUnseen   bool          // then, it counts no requests
-	hostScraped  bool          // then, its metrics are read each second
-	shared       bool          // both may run on all processors, with one shard each
-	data         int           // bytes of memory for data of each shard, where the default is too little
+	hostUnseen   bool          // with paths: the host counts no requests
+	hostScraped  bool          // with paths: the host's metrics are read each second
+	shared       bool          // both may run on the processors of both(), with one shard each
+	data         int           // bytes of data memory of each shard, if the default is too little
 }
 
-// memoryForData holds the largest of the loads on each shard.
+// memoryForData is enough for the largest load, in bytes for each shard.
 const memoryForData = 16 * 128 << 10
 
 func (l *lab) pair(spec pairSpec) (*pair, error) {
@@ -96,7 +96,7 @@ func (l *lab) pair(spec pairSpec) (*pair, error) {
 
 func (l *lab) lab1() (target, host process.Cores) { return l.target(), l.host() }
 
-// connect connects and convinces itself that data arrives as it was sent.
+// connect connects, and verifies that data arrive unchanged.
 func (p *pair) connect() error {
 	if err := p.host.Call("Connect", child.None{}, &child.None{}); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *pair) connect() error {
 	return p.host.Call("Verify", check, &child.None{})
 }
 
-// cpu is what both processes have used.
+// cpu returns the processor time that both processes have used.
 func (p *pair) cpu() (time.Duration, error) {
 	t, err := p.target.CPUTime()
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *pair) cpu() (time.Duration, error) {
 	return t + h, err
 }
 
-// load is a probe of a namespace.
+// load returns a probe of a namespace.
 func (p *pair) load(namespace int, w load) func() (child.Sample, error) {
 	return func() (child.Sample, error) { return p.run(child.LoadSpec{Namespace: namespace, Job: p.lab.job(w)}) }
 }
@@ -130,7 +130,7 @@ func (p *pair) run(spec child.LoadSpec) (s child.Sample, err error) {
 	return s, err
 }
 
-// busy is how many processors something used while f ran.
+// busy returns how many processors were used while f ran.
 func busy(cpu func() (time.Duration, error), f func() error) (float64, error) {
 	start := time.Now()
 	before, err := cpu()
@@ -144,7 +144,7 @@ func busy(cpu func() (time.Duration, error), f func() error) (float64, error) {
 	return (after - before).Seconds() / time.Since(start).Seconds(), err
 }
 
-// fioJob is a load for fio.
+// fioJob returns a job of fio for a load.
 func (l *lab) fioJob(w load, size int64) fio.Job {
 	j := fio.Job{Pattern: w.pattern.String(), BlockSize: w.size, Depth: w.depth, Size: size, Runtime: l.time, Ramp: l.ramp()}
 	if w.region > 0 {
@@ -153,7 +153,7 @@ func (l *lab) fioJob(w load, size int64) fio.Job {
 	return j
 }
 
-// fio is a probe with fio, of a file or of a server at a URI.
+// fio returns a probe with fio, of a file or of a server.
 func (l *lab) fio(w load, file string, server *fio.Server, size int64) func() (child.Sample, error) {
 	j := l.fioJob(w, size)
 	j.File = file
@@ -172,13 +172,13 @@ func (l *lab) fio(w load, file string, server *fio.Server, size int64) func() (c
 			return child.Sample{}, err
 		}
 		after, err := server.CPUTime()
-		// fio starts for some time, in which neither does anything.
+		// fio takes some time to start, in which neither process works.
 		used := r.CPU + (after-before).Seconds()/(l.time+l.ramp()).Seconds()
 		return child.Sample{IOPS: r.IOPS, CPU: used}, err
 	}
 }
 
-// name is how a load is called in the table.
+// name is the name of the load in the table.
 func (w load) name() string {
 	return fmt.Sprintf("%s %s QD%d", bench.Bytes(w.size), w.pattern, w.depth)
 }

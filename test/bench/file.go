@@ -15,8 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
 )
 
-// fileRatios compares a file behind the fabric with fio on the very file, and with
-// qemu-nbd serving it.
+// fileRatios compares a file behind the fabric with fio on the same file, and with qemu-nbd serving it.
 func (l *lab) fileRatios(g *group) error {
 	path, err := l.newFile()
 	if err != nil {
@@ -51,7 +50,7 @@ func (l *lab) fileRatios(g *group) error {
 	return nil
 }
 
-// probeUnless adds a probe, or why there is none.
+// probeUnless adds a probe, or the reason why it is missing.
 func (g *group) probeUnless(reason, name string, run func() (child.Sample, error)) {
 	if reason != "" {
 		g.without(reason, name)
@@ -72,7 +71,7 @@ func (l *lab) qemu(path string) (server *fio.Server, reason string) {
 	return server, ""
 }
 
-// newFile creates the file, all of it written with random bytes.
+// newFile creates the file and fills it with random bytes.
 func (l *lab) newFile() (path string, err error) {
 	path = l.path("disk.img")
 	f, err := os.Create(path)
@@ -91,11 +90,11 @@ func (l *lab) newFile() (path string, err error) {
 	if err := f.Sync(); err != nil {
 		return "", err
 	}
-	// Direct I/O beside a full page cache would have to empty it first.
+	// With the file in the page cache, direct I/O would first have to remove it from there.
 	return path, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
-// allocations counts those of both ends for each command, once all is set up.
+// allocations counts the allocations of both ends per command, after the setup.
 func (l *lab) allocations(g *group) error {
 	path, err := l.newFile()
 	if err != nil {
@@ -117,14 +116,13 @@ func (l *lab) allocations(g *group) error {
 		g.probe(kind.name, func() (child.Sample, error) {
 			return p.allocs(kind.namespace, load{kind.pattern, kib4, 32, 0})
 		})
-		// Less than one in a hundred is the runtime's own.
+		// Less than one in a hundred comes from the Go runtime itself.
 		g.plain(kind.name+": allocations per command, both ends", "", atMost(0.01, 0.01), perOp, kind.name)
 	}
 	return nil
 }
 
-// allocs runs a load for a short and for a long time: the difference is free of what
-// setting it up allocates.
+// allocs runs a load for a short and for a long time. The difference excludes the allocations of the setup.
 func (p *pair) allocs(namespace int, w load) (child.Sample, error) {
 	short, long := p.lab.time/4, p.lab.time
 	a, err := p.counted(namespace, w, short)

@@ -13,23 +13,23 @@ import (
 type probe struct {
 	name string
 	run  func() (child.Sample, error)
-	// missing is why there is none: something is not installed, or it failed.
+	// missing is the reason why there is no result: a program is not installed, or the probe failed.
 	missing string
 }
 
-// A round is what each probe gave, one right after the other.
+// A round has the result of each probe; the probes ran one right after the other.
 type round map[string]child.Sample
 
-// A cell is one figure of each round.
+// A cell computes one figure from each round.
 type cell struct {
 	name, unit string
 	goal       report.Goal
-	needs      []string // probes
+	needs      []string // names of the probes it needs
 	figure     func(round) float64
 }
 
-// A group is probes that are run in turn, round by round, so that what else the
-// machine does weighs on all of them, and the cells that follow.
+// A group has probes that are run in turn, round by round, so that other activity of the machine affects all of them.
+// Its cells are computed from the results.
 type group struct {
 	probes []probe
 	cells  []cell
@@ -40,7 +40,7 @@ func (g *group) probe(name string, run func() (child.Sample, error)) {
 	g.probes = append(g.probes, probe{name: name, run: run})
 }
 
-// without notes probes that cannot be.
+// without adds probes that cannot run.
 func (g *group) without(reason string, names ...string) {
 	for _, n := range names {
 		g.probes = append(g.probes, probe{name: n, missing: reason})
@@ -56,19 +56,19 @@ func iops(s child.Sample) float64   { return s.IOPS }
 func bytes(s child.Sample) float64  { return s.Throughput }
 func perCPU(s child.Sample) float64 { return s.IOPS / s.CPU }
 
-// ratio adds a cell: m of one probe over m of another, times a factor.
+// ratio adds a cell: m of one probe divided by m of another.
 func (g *group) ratio(name string, goal report.Goal, m metric, over, under string) {
 	g.cells = append(g.cells, cell{name, "x", goal, []string{over, under}, func(r round) float64 {
 		return m(r[over]) / m(r[under])
 	}})
 }
 
-// plain adds a cell: m of a probe as it stands.
+// plain adds a cell: m of a probe.
 func (g *group) plain(name, unit string, goal report.Goal, m metric, of string) {
 	g.cells = append(g.cells, cell{name, unit, goal, []string{of}, func(r round) float64 { return m(r[of]) }})
 }
 
-// better adds a cell: the larger of m of two probes.
+// better adds a cell: the larger m of two probes.
 func (g *group) better(name, unit string, goal report.Goal, m metric, a, b string) {
 	g.cells = append(g.cells, cell{name, unit, goal, []string{a, b}, func(r round) float64 {
 		return max(m(r[a]), m(r[b]))
@@ -82,8 +82,7 @@ func atLeast(goal, aim float64) report.Goal {
 	return report.Goal{Direction: report.AtLeast, Goal: goal, Aim: aim}
 }
 
-// measure runs the rounds. A probe that fails is not run again, and what needs it
-// is left out.
+// measure runs the rounds. A probe that fails is not run again, and cells that need it are left out.
 func (g *group) measure(ctx context.Context, rounds int, report func(string)) (cells []report.Cell, err error) {
 	var all []round
 	for n := range rounds {

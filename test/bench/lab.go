@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
 )
 
-// A lab is what groups measure with.
+// A lab is the environment in which groups measure.
 type lab struct {
 	options
 	progress io.Writer
@@ -25,10 +25,10 @@ type lab struct {
 	floor    *child.Process
 	closers  []io.Closer // of the group that is being measured
 	tally    tally
-	daemons  time.Duration // of processors, that servers used which are no children
+	daemons  time.Duration // processor time of servers that are not children
 }
 
-// A groupKind is a group before it is set up.
+// A groupKind is a group that is not set up yet.
 type groupKind struct {
 	name  string
 	full  bool // only with -full
@@ -65,7 +65,7 @@ func newLab(o options, progress io.Writer) (*lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (-dir names another folder)", err)
 	}
-	// Somewhere in 127/8, so that runs at the same time do not meet.
+	// A random part of 127/8, so that concurrent runs use different addresses.
 	first := netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(128)), byte(rand.IntN(250)), 1})
 	l := &lab{options: o, progress: progress, dir: dir, next: first}
 	cores := process.Cores{o.targets[0], o.hosts[0]}
@@ -75,12 +75,12 @@ func newLab(o options, progress io.Writer) (*lab, error) {
 	return l, nil
 }
 
-// Close ends what is left.
+// Close ends all processes that remain, and removes the folder.
 func (l *lab) Close() error {
 	return errors.Join(l.clear(), l.floor.Close(), os.RemoveAll(l.dir))
 }
 
-// clear ends what the group has started, last first.
+// clear ends what the group has started, in reverse order.
 func (l *lab) clear() error {
 	var errs []error
 	for i := len(l.closers) - 1; i >= 0; i-- {
@@ -92,7 +92,7 @@ func (l *lab) clear() error {
 
 func (l *lab) later(c io.Closer) { l.closers = append(l.closers, c) }
 
-// addr is an address of this machine that nobody else uses.
+// addr returns an address of this machine that is not used yet.
 func (l *lab) addr() netip.Addr {
 	l.next = l.next.Next()
 	return l.next
@@ -100,7 +100,7 @@ func (l *lab) addr() netip.Addr {
 
 func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
 
-// target and host are the processors of one shard each.
+// target and host return the processor of one shard.
 func (l *lab) target() process.Cores { return l.targets[:1] }
 func (l *lab) host() process.Cores   { return l.hosts[:1] }
 

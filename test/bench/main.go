@@ -1,5 +1,5 @@
-// Command bench measures the fabric beside what it stands on and beside what others
-// offer, in one run. README.md says how to read what it prints.
+// Command bench compares the fabric with the layers below it and with other block servers, in one run. README.md
+// explains its output.
 package main
 
 import (
@@ -43,7 +43,7 @@ func exit(err error) {
 	}
 }
 
-// run measures, prints and keeps what the options select.
+// run measures, prints and stores what the options select.
 func run(ctx context.Context, o options, out, progress io.Writer) error {
 	before, err := o.before()
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	lossSeed   = 1
 )
 
-// idle is what connected hosts cost that do nothing.
+// idle measures the cost of connected hosts that do nothing.
 func (l *lab) idle(g *group) error {
 	p, err := l.pair(pairSpec{connect: true, depth: 128})
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *lab) idle(g *group) error {
 	return nil
 }
 
-// crowd is many connections at once, beside one.
+// crowd compares many concurrent connections with one.
 func (l *lab) crowd(g *group) error {
 	one, err := l.pair(pairSpec{connect: true})
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *lab) crowd(g *group) error {
 		if err := many.host.Call("Crowd", spec, &s); err != nil {
 			return s, err
 		}
-		after, err := many.target.Resident() // reads touch no buffer for data in capsules
+		after, err := many.target.Resident() // reads do not touch the buffers for data in capsules
 		s.PerUnit = float64(after-before) / crowdSize
 		return s, err
 	})
@@ -81,7 +81,7 @@ func (l *lab) crowd(g *group) error {
 	return nil
 }
 
-// loss is long transfers over a network of 1 ms round trip that loses packets.
+// loss measures long transfers over a network that loses packets, with a round trip of 1 ms.
 func (l *lab) loss(g *group) error {
 	p, err := child.Start(append(l.target(), l.host()...), child.RoleLossy)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *lab) loss(g *group) error {
 	return nil
 }
 
-// shards is what more loops on more processors bring.
+// shards measures the gain of more loops on more processors.
 func (l *lab) shards(g *group) error {
 	const name, one, all = "4 KiB randread QD32, all shards / (shards x one shard)", "one", "all"
 	n := min(len(l.targets), len(l.hosts))

@@ -17,13 +17,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
 )
 
-// Limits on what others may use, in processors.
+// Limits of what other processes may use, in processors.
 const (
 	quietBefore = 0.05
 	quietWithin = 0.10
 )
 
-// measure runs all groups, if nobody else uses the machine.
+// measure runs all groups, unless other processes use the machine.
 func measure(ctx context.Context, o options, progress io.Writer) (*report.Report, error) {
 	r := &report.Report{Date: time.Now().UTC().Truncate(time.Second), Revision: revision(), Machine: machine(), Full: o.full}
 	others, err := settle(ctx, o)
@@ -46,7 +46,7 @@ func measure(ctx context.Context, o options, progress io.Writer) (*report.Report
 	if err = errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
-	within, err := watch.Others(l.daemons) // after the children have ended, whose use is known then
+	within, err := watch.Others(l.daemons) // after the children have ended: only then is their use known
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ func measure(ctx context.Context, o options, progress io.Writer) (*report.Report
 	return r, nil
 }
 
-// settle is how many processors others use while this process does nothing: the
-// least of a few tries, or of one where it is of no consequence, as short as what is measured.
+// settle returns how many processors other processes use while this one does nothing: the least of a few tries. With
+// -force it tries once, for no longer than a few measurements take.
 func settle(ctx context.Context, o options) (least float64, err error) {
 	least = float64(runtime.NumCPU())
 	tries, each := 3, time.Second
@@ -90,7 +90,7 @@ func settle(ctx context.Context, o options) (least float64, err error) {
 	return least, nil
 }
 
-// machine is the kind of this machine.
+// machine returns the kind of this machine.
 func machine() string {
 	model := "unknown processor"
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -112,7 +112,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d processors, Linux %s, %s", model, runtime.NumCPU(), release, runtime.Version())
 }
 
-// revision is that of the source, which `go run` does not put into the program.
+// revision returns the revision of the source, which `go run` does not put into the program.
 func revision() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if err != nil {

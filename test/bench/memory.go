@@ -18,9 +18,9 @@ const (
 
 var shown = report.Goal{}
 
-// Bytes of UDP payload. A command's capsule (64 bytes) or part of a message has BTH
-// and ICRC around it, an RDMA WRITE also RETH, a response that gives a key back also
-// IETH (IBTA 9.2, 9.3). Data in a capsule makes it a message of two packets.
+// Sizes in bytes of UDP payload. A command's capsule (64 bytes) and each part of a message has a BTH and an ICRC, an
+// RDMA WRITE also a RETH, a response that invalidates a key also an IETH (IBTA 9.2, 9.3). With data in it a capsule is
+// a message of two packets.
 const (
 	bth, reth, ieth, icrc = 12, 16, 4, 4
 
@@ -31,12 +31,12 @@ const (
 	flowPacket    = 4096 + bth + icrc
 )
 
-// raw is a probe of the raw round trip, from the host's processor.
+// raw returns a probe of the raw round trip, from the host's processor.
 func (l *lab) raw(request, response int) func() (child.Sample, error) {
 	return l.rawFirst(request, response, child.FirstSpec{})
 }
 
-// rawFirst is that after pauses.
+// rawFirst returns the same probe with pauses.
 func (l *lab) rawFirst(request, response int, first child.FirstSpec) func() (child.Sample, error) {
 	spec := child.FloorSpec{
 		Addr: l.addr(), Peer: l.addr(), Active: l.hosts[0], Passive: l.targets[0],
@@ -48,8 +48,7 @@ func (l *lab) rawFirst(request, response int, first child.FirstSpec) func() (chi
 	}
 }
 
-// latency compares single requests with raw round trips. As there, the data is the
-// same few bytes over and over.
+// latency compares single requests with raw round trips. In both the data is in the same few bytes over and over.
 func (l *lab) latency(g *group) error {
 	p, err := l.pair(pairSpec{connect: true})
 	if err != nil {
@@ -73,7 +72,7 @@ func (l *lab) latency(g *group) error {
 	return nil
 }
 
-// rate is requests a second of memory, and of nbdkit's memory.
+// rate measures requests per second of memory, and of nbdkit's memory.
 func (l *lab) rate(g *group) error {
 	p, err := l.pair(pairSpec{connect: true})
 	if err != nil {
@@ -117,7 +116,7 @@ func rateCells(g *group) {
 	g.plain("memory called locally, 4 KiB randread QD32", unit, shown, iops, "local")
 }
 
-// nbdkit adds two probes of nbdkit's memory, and between them one of ours.
+// nbdkit adds two probes of nbdkit's memory, and between them the probe that between adds.
 func (l *lab) nbdkit(g *group, first string, a load, second string, b load, between func()) {
 	reason := fio.Missing("nbd")
 	var server *fio.Server
@@ -138,7 +137,7 @@ func (l *lab) nbdkit(g *group, first string, a load, second string, b load, betw
 	g.probe(second, l.fio(b, "", server, l.memory))
 }
 
-// local adds a probe of a store in memory without any fabric.
+// local adds a probe of a store in memory without a fabric.
 func (l *lab) local(g *group, w load) {
 	g.probe("local", func() (s child.Sample, err error) {
 		err = l.floor.Call("Local", child.LocalSpec{Memory: l.memory, Job: l.job(w)}, &s)
@@ -174,8 +173,8 @@ func (l *lab) goodput(g *group) error {
 	return nil
 }
 
-// metrics compares targets and hosts whose metrics are read each second with those that count nothing, and
-// a target whose packets are captured with one that nobody looks at.
+// metrics compares targets and hosts whose metrics are read each second with those that count nothing. It also compares
+// a target whose packets are captured with one whose are not.
 func (l *lab) metrics(g *group) error {
 	pairs := map[string]*pair{}
 	for name, spec := range map[string]pairSpec{
@@ -200,7 +199,7 @@ func (l *lab) metrics(g *group) error {
 	return nil
 }
 
-// alone is the same with a host whose packets are neither segmented nor merged.
+// alone measures a host whose packets are neither segmented nor merged.
 func (l *lab) alone(g *group) error {
 	p, err := l.pair(pairSpec{connect: true, alone: true})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/report"
 )
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	full, force     bool
 	rounds          int
@@ -27,7 +27,7 @@ type options struct {
 	record, compare bool
 }
 
-// minRounds is what a median and a spread need to mean something.
+// minRounds is how many rounds a median and a spread need to be meaningful.
 const minRounds = 5
 
 func parseOptions(args []string, errOut io.Writer) (o options, err error) {
@@ -100,10 +100,10 @@ func (o *options) check() error {
 	return nil
 }
 
-// ramp is the beginning of each measurement, which does not count.
+// ramp is the first part of each measurement, which is not counted.
 func (o *options) ramp() time.Duration { return o.time / 5 }
 
-// before is the entry of the history to compare with, read before this run is added.
+// before returns the entry of the history to compare with, or nil. It must be called before this run is added.
 func (o *options) before() (*report.Report, error) {
 	if !o.compare {
 		return nil, nil

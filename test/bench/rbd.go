@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/ceph"
 )
 
-// An imageLoad is one of so many images at the same time. All contenders use the same ones, one after the
-// other: each has their exclusive locks.
+// An imageLoad is the load of each of several images at the same time. All contenders use the same images, one after
+// the other: each acquires their exclusive locks.
 type imageLoad struct {
 	load
 	images int
@@ -28,11 +28,11 @@ func (w imageLoad) name() string {
 	return fmt.Sprintf("%s of %d images", w.load.name(), w.images)
 }
 
-// mostImages is how many there are.
+// mostImages is the number of images.
 const mostImages = 64
 
-// images compares images of Ceph behind the fabric with fio's rbd engine on the very images, and with
-// qemu-nbd serving one. The cluster, a monitor and an OSD, has the same processors.
+// images compares images of Ceph behind the fabric with fio's rbd engine on the same images, and with qemu-nbd serving
+// one of them. The cluster, a monitor and an OSD, uses the same processors.
 func (l *lab) images(g *group) error {
 	i, missing, err := l.newImages()
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *lab) images(g *group) error {
 	return nil
 }
 
-// perOperation is processor time in microseconds.
+// perOperation returns the processor time per operation in microseconds.
 func perOperation(s child.Sample) float64 { return s.CPU / s.IOPS * 1e6 }
 
 func storePerOperation(s child.Sample) float64 { return s.Store / s.IOPS * 1e6 }
@@ -74,10 +74,10 @@ func storePerOperation(s child.Sample) float64 { return s.Store / s.IOPS * 1e6 }
 type imageLab struct {
 	*lab
 	cluster *ceph.Cluster
-	starts  map[int]time.Duration // of processors, that fio takes to start and end with so many images
+	starts  map[int]time.Duration // processor time of fio to start and end, by the number of images
 }
 
-// newImages starts a cluster, and creates images and writes all of them, or says what is missing for that.
+// newImages starts a cluster, and creates images and fills them. If a program for that is missing it says so.
 func (l *lab) newImages() (i *imageLab, missing string, err error) {
 	lacks := ceph.Missing()
 	switch {
@@ -99,7 +99,7 @@ func (l *lab) newImages() (i *imageLab, missing string, err error) {
 			return nil, "", err
 		}
 	}
-	for at := range mostImages { // many at once are many clients, of 30 threads each
+	for at := range mostImages { // one at a time: each is a client with 30 threads
 		if _, err := fio.Run(l.both(), i.once(names(mostImages)[at:][:1], bench.Write.String(), 1<<20, i.size())); err != nil {
 			return nil, "", err
 		}
@@ -107,7 +107,7 @@ func (l *lab) newImages() (i *imageLab, missing string, err error) {
 	return i, "", nil
 }
 
-// names are the first n images.
+// names returns the names of the first n images.
 func names(n int) (all []string) {
 	for i := range n {
 		all = append(all, fmt.Sprintf("rbd/bench%d", i))
@@ -115,10 +115,10 @@ func names(n int) (all []string) {
 	return all
 }
 
-// size is the length of an image in bytes: some objects of 4 MiB.
+// size is the size of an image in bytes: a few objects of 4 MiB.
 func (i *imageLab) size() int64 { return i.file / 16 }
 
-// A stopper ends a cluster, and counts what its daemons have used.
+// A stopper stops a cluster, and counts the processor time of its daemons.
 type stopper struct {
 	*ceph.Cluster
 	lab *lab
@@ -138,12 +138,12 @@ func (s stopper) Close() error {
 	return errors.Join(append(errs, s.Stop())...)
 }
 
-// once is a job that passes through the beginning of images.
+// once returns a job that passes once through the first size bytes of each image.
 func (i *imageLab) once(images []string, pattern string, block int, size int64) fio.Job {
 	return fio.Job{Images: images, Conf: i.cluster.Conf, Pattern: pattern, BlockSize: block, Depth: 8, Size: size, Once: true}
 }
 
-// store is what the OSD has used.
+// store returns the processor time that the OSD has used.
 func (i *imageLab) store() (time.Duration, error) {
 	pid, err := i.cluster.PID("osd.0")
 	if err != nil {
@@ -152,8 +152,8 @@ func (i *imageLab) store() (time.Duration, error) {
 	return process.CPUTime(pid)
 }
 
-// timed makes the figures of a sample from what was used of processors from before a load to its end: nobody
-// has anything to do outside of it.
+// timed runs a load, and computes the figures of a sample from the processor times before and after it. All processes
+// are idle otherwise.
 func (i *imageLab) timed(cpu func() (time.Duration, error), run func() (child.Sample, error)) (s child.Sample, err error) {
 	var used, stored [2]time.Duration
 	for n := range used {
@@ -175,7 +175,7 @@ func (i *imageLab) timed(cpu func() (time.Duration, error), run func() (child.Sa
 	return s, nil
 }
 
-// fabric connects to a target that has the images for one load.
+// fabric connects to a target that has the images for one load, and runs it.
 func (i *imageLab) fabric(w imageLoad) (s child.Sample, err error) {
 	before := i.closers
 	i.closers = nil
@@ -194,7 +194,7 @@ func (i *imageLab) fabric(w imageLoad) (s child.Sample, err error) {
 	})
 }
 
-// fio is a load by its own engine, without the processor time that it takes to start and end.
+// fio runs a load by fio's own engine. Its processor time does not include fio's start and end.
 func (i *imageLab) fio(w imageLoad) (child.Sample, error) {
 	if i.starts[w.images] == 0 {
 		r, err := fio.Run(i.both(), i.once(names(w.images), bench.Read.String(), kib4, kib4))
@@ -214,7 +214,7 @@ func (i *imageLab) fio(w imageLoad) (child.Sample, error) {
 	})
 }
 
-// qemu is a load of qemu-nbd, which serves an image meanwhile.
+// qemu runs a load of qemu-nbd, which serves an image meanwhile.
 func (i *imageLab) qemu(w imageLoad) (s child.Sample, err error) {
 	server, err := fio.QEMUImage(i.both(), i.path("qemu-nbd"), names(1)[0], i.cluster.Conf)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// stolenShare is how much of a processor other machines may have meanwhile.
+	// stolenShare is the share of a processor that other machines may have meanwhile.
 	stolenShare = 0.02
 	// stolenTries is how often a measurement is made at most.
 	stolenTries = 4
-	// stolenOften is how many of the measurements that count may exceed stolenShare.
+	// stolenOften is the share of the measurements that may exceed stolenShare.
 	stolenOften = 0.10
 )
 
-// A tally counts measurements that were disturbed by other machines on the same
-// processors: when the hypervisor takes one away, the one at the other end waits too.
+// A tally counts measurements that other machines on the same processors have disturbed: when the hypervisor takes the
+// processor of one end away, the other end waits too.
 type tally struct{ taken, disturbed int }
 
 func (t *tally) share() float64 { return float64(t.disturbed) / float64(max(1, t.taken)) }
 
-// undisturbed makes a measurement again, a few times at most, when it was disturbed.
-// What counts is the least disturbed one.
+// undisturbed repeats a measurement, up to stolenTries times in all, while it is disturbed. It returns the least
+// disturbed one.
 func (t *tally) undisturbed(run func() (child.Sample, error)) (best child.Sample, err error) {
 	least := time.Duration(-1)
 	t.taken++

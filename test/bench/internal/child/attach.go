@@ -6,7 +6,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/nbd"
 )
 
-// AttachSpec says which namespace is published, and where.
+// AttachSpec says which namespace is published, and at which socket.
 type AttachSpec struct {
 	Namespace int
 	Socket    string

@@ -22,7 +22,7 @@ type member struct {
 	ops    uint64
 }
 
-// crowd drives many connections from one goroutine, which takes them in turn.
+// A crowd drives many connections from one goroutine, which serves them in turn.
 type crowd struct {
 	members []*member
 	depth   int
@@ -33,8 +33,7 @@ type crowd struct {
 	err     error
 }
 
-// IdleHosts connects so many more hosts, each with a name of its own, that do
-// nothing.
+// IdleHosts connects n more hosts, each with an identity of its own, that do nothing.
 func (h *Host) IdleHosts(n int, _ *None) error {
 	for range n {
 		identity, err := nvmeof.NewHostIdentity()
@@ -60,7 +59,7 @@ type CrowdSpec struct {
 	Ramp        time.Duration
 }
 
-// JoinCrowd connects them, on as many controllers as that takes.
+// JoinCrowd makes the connections, on as many controllers as they need.
 func (h *Host) JoinCrowd(spec CrowdSpec, _ *None) error {
 	h.crowd = &crowd{
 		depth: spec.Depth, batch: make([]backend.Request, 0, spec.Depth), results: make([]backend.Result, spec.Depth),
@@ -148,7 +147,7 @@ func (c *crowd) begin(m *member) {
 	c.submit(m)
 }
 
-// turn takes results of one connection and, if there is more to do, replaces them.
+// turn takes results of one connection. If again is true it submits a new request for each.
 func (c *crowd) turn(m *member, again bool) {
 	n := m.queue.Poll(c.results)
 	for _, r := range c.results[:n] {

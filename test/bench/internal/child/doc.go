@@ -1,4 +1,3 @@
-// Package child is the processes that a benchmark consists of, each the benchmark's
-// own program run again on processors of its own, and how they get their work:
-// calls of net/rpc over standard input and output.
+// Package child runs the processes of a benchmark. Each is the benchmark's own program on processors of its own. The
+// parent calls them by net/rpc over their standard input and output.
 package child

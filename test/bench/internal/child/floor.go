@@ -14,8 +14,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// FloorSpec says between which addresses, on which processors, the floor is
-// measured.
+// FloorSpec says between which addresses, and on which processors, the floor is measured: what the machine itself
+// allows.
 type FloorSpec struct {
 	Addr, Peer        netip.Addr
 	Active, Passive   int // processors
@@ -38,10 +38,10 @@ func (s *FloorSpec) threads() floor.Threads {
 // Floor is the service of [RoleFloor].
 type Floor struct{ closers }
 
-// aSecond is about how many round trips a second has.
+// aSecond is about how many round trips take a second.
 const aSecond = 100_000
 
-// RoundTrip is [floor.RoundTrip].
+// RoundTrip runs [floor.RoundTrip].
 func (f *Floor) RoundTrip(spec FloorSpec, s *Sample) error {
 	n := max(100, int(aSecond*spec.Runtime.Seconds()))
 	if spec.First.Times > 0 {
@@ -52,19 +52,19 @@ func (f *Floor) RoundTrip(spec FloorSpec, s *Sample) error {
 	return err
 }
 
-// Goodput is [floor.Goodput].
+// Goodput runs [floor.Goodput].
 func (f *Floor) Goodput(spec FloorSpec, s *Sample) (err error) {
 	s.Throughput, err = spec.threads().Goodput(spec.Addr, spec.Peer, spec.Runtime, spec.Packet)
 	return err
 }
 
-// CopySpec says how long memory is copied, and in what pieces.
+// CopySpec says for how long memory is copied, and in pieces of how many bytes.
 type CopySpec struct {
 	Runtime time.Duration
 	Size    int
 }
 
-// Copy copies memory of which not all fits into the inner caches.
+// Copy copies within memory that is larger than the inner caches.
 func (f *Floor) Copy(spec CopySpec, s *Sample) error {
 	from, to := make([]byte, floor.Region), make([]byte, floor.Region)
 	start, bytes := time.Now(), 0
@@ -75,7 +75,7 @@ func (f *Floor) Copy(spec CopySpec, s *Sample) error {
 	return nil
 }
 
-// LocalSpec is a load of a store without a fabric: memory of that size.
+// LocalSpec is a load of a store without a fabric: Memory bytes of memory.
 type LocalSpec struct {
 	Memory int64
 	Job    bench.Job

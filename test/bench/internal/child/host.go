@@ -17,7 +17,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// HostSpec says how a host connects.
+// HostSpec configures a host.
 type HostSpec struct {
 	Addr, Target netip.Addr
 	Shards       int
@@ -26,8 +26,8 @@ type HostSpec struct {
 	Buffers      int  // bytes of memory for data
 	Polling      nvmeof.Polling
 	Paths        bool // it connects as nvmeof connect does, by package multipath
-	Unmeasured   bool // then, it counts no requests
-	Scraped      bool // then, its metrics are read each second
+	Unmeasured   bool // with Paths: it counts no requests
+	Scraped      bool // with Paths: its metrics are read each second
 }
 
 // Host is the service of [RoleHost].
@@ -41,7 +41,7 @@ type Host struct {
 	crowd      *crowd
 }
 
-// Open starts the host. It connects nothing.
+// Open starts the host, without a connection.
 func (h *Host) Open(spec HostSpec, _ *None) error {
 	needProcessors(spec.Shards)
 	device, err := softroce.Open(softroce.Config{Addr: spec.Addr, Shards: spec.Shards, NoOffload: spec.Alone})
@@ -61,8 +61,7 @@ func (h *Host) open(device rdmatransport.Device, spec HostSpec) (err error) {
 	return nil
 }
 
-// Connect connects one controller, with an I/O queue for each shard, and opens its
-// namespaces.
+// Connect connects one controller, with an I/O queue for each shard, and opens its namespaces.
 func (h *Host) Connect(_ None, _ *None) (err error) {
 	ctx := context.Background()
 	h.namespaces = map[int]backend.Store{}
@@ -86,7 +85,7 @@ func (h *Host) Connect(_ None, _ *None) (err error) {
 	return err
 }
 
-// connectPaths connects by package multipath. Only the namespace in memory is opened.
+// connectPaths connects by package multipath. It opens only the namespace in memory.
 func (h *Host) connectPaths(ctx context.Context) error {
 	s, err := multipath.Connect(ctx, multipath.Config{NQN: nqn, Unmeasured: h.spec.Unmeasured, Paths: []multipath.PathConfig{{
 		Host: h.host, Options: host.Options{Traddr: h.spec.Target, NQN: nqn, QueueSize: h.spec.QueueSize},
@@ -108,20 +107,20 @@ func (h *Host) connectPaths(ctx context.Context) error {
 	return err
 }
 
-// Allocs counts what the process ever allocated.
+// Allocs returns how many objects the process has ever allocated.
 func (h *Host) Allocs(_ None, n *uint64) error {
 	*n = mallocs()
 	return nil
 }
 
-// LoadSpec is one load of one namespace, or of each of several.
+// LoadSpec is a load of one namespace, or of each of several.
 type LoadSpec struct {
 	Namespace int // the first
-	More      int // that follow it
+	More      int // number of further namespaces
 	Job       bench.Job
 }
 
-// Load loads namespaces, with a loop on each shard for each of them.
+// Load loads the namespaces, with a loop on each shard for each of them.
 func (h *Host) Load(spec LoadSpec, sample *Sample) error {
 	for i := range 1 + spec.More {
 		if h.namespaces[spec.Namespace+i] == nil {
@@ -150,14 +149,13 @@ func (h *Host) Verify(spec LoadSpec, _ *None) error {
 	return err
 }
 
-// FirstSpec says how often, and after what pause, something is done once.
+// FirstSpec says how often something is done once, and after what pause.
 type FirstSpec struct {
 	Times int
 	Pause time.Duration
 }
 
-// First is how long a single read takes after a pause in which both ends went to
-// sleep: the median.
+// First measures how long a single read takes after a pause, in which both ends went to sleep. It returns the median.
 func (h *Host) First(spec FirstSpec, sample *Sample) error {
 	ns, err := h.controller.Namespace(context.Background(), capsule.NSID(Memory))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// LossySpec is a load over a network with faults, which are drawn from a seed.
+// LossySpec is a load over a network with faults, which depend on a seed.
 type LossySpec struct {
 	Seed  uint64
 	Loss  float64
@@ -25,9 +25,8 @@ const (
 	lossyMTU    = 9000
 )
 
-// Load connects over a new network, without loss, and then measures with it. Both
-// ends poll: the Go runtime's timers, by which they would sleep on that network,
-// are late by as much as it delays.
+// Load connects over a new network without loss, and then measures with loss. Both ends poll: otherwise they would
+// sleep by timers of the Go runtime, which are late by as much as this network delays.
 func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 	needProcessors(2)
 	network := softroce.NewNetwork(spec.Seed)
@@ -59,6 +58,6 @@ func (l *Lossy) Load(spec LossySpec, s *Sample) error {
 		return softroce.Faults{Delay: spec.Delay, Loss: spec.Loss}
 	})
 	err := h.Load(LoadSpec{Namespace: Memory, Job: spec.Job}, s)
-	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults { return delay }) // so that it ends in order
+	network.SetFaults(func(netip.Addr, netip.Addr) softroce.Faults { return delay }) // without loss, so that the connection ends in order
 	return err
 }

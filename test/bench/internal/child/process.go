@@ -13,14 +13,14 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A Process is a child as its parent sees it.
+// A Process is a child, as seen by its parent.
 type Process struct {
 	role   string
 	cmd    *exec.Cmd
 	client *rpc.Client
 }
 
-// Start starts a child on these processors.
+// Start starts a child on the given processors.
 func Start(cores process.Cores, role string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ type standardPipes struct {
 	io.WriteCloser
 }
 
-// Call calls a method of the role's service. result is a pointer.
+// Call calls a method of the role's service. result must be a pointer.
 func (p *Process) Call(method string, argument, result any) error {
 	if err := p.client.Call(p.role+"."+method, argument, result); err != nil {
 		return fmt.Errorf("%s: %w", p.role, err)
@@ -56,18 +56,18 @@ func (p *Process) Call(method string, argument, result any) error {
 	return nil
 }
 
-// CPUTime is what the child has used.
+// CPUTime returns the processor time that the child has used.
 func (p *Process) CPUTime() (time.Duration, error) { return process.CPUTime(p.cmd.Process.Pid) }
 
-// Resident is how many bytes of memory the child has.
+// Resident returns how many bytes of memory the child has.
 func (p *Process) Resident() (int64, error) { return process.Resident(p.cmd.Process.Pid) }
 
-// endTimeout is how long a child may take to end in order.
+// endTimeout is how long a child may take to end by itself.
 const endTimeout = 10 * time.Second
 
 // Close ends the child.
 func (p *Process) Close() error {
-	err := p.client.Close() // its standard input ends
+	err := p.client.Close() // ends the child's standard input
 	kill := time.AfterFunc(endTimeout, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	if ended := p.cmd.Wait(); ended != nil {

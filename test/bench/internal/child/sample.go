@@ -9,23 +9,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/bench"
 )
 
-// A Sample is what one measurement gave, zero where it does not apply.
+// A Sample is the result of one measurement. Figures that do not apply are zero.
 type Sample struct {
 	IOPS           float64
 	Throughput     float64 // bytes a second
 	P50, P99, P999 time.Duration
 
-	CPU    float64 // processors that all processes of the contender used
-	Store  float64 // processors that what stores the data used, where that is a process of its own
+	CPU    float64 // processors used by all processes of the contender
+	Store  float64 // processors used by the process that stores the data, if that is another one
 	Allocs uint64  // of both ends
 	Ops    uint64
 
-	Slowest float64 // of the connections, over the median one
-	PerUnit float64 // bytes of memory of each queue
-	Share   float64 // of a processor
+	Slowest float64 // slowest connection divided by the median one
+	PerUnit float64 // bytes of memory per queue
+	Share   float64 // share of a processor
 }
 
-// sum adds up what loops of one load gave. The latencies are the first's.
+// sum adds up the results of a load's loops. The latencies are those of the first loop.
 func sum(results []*bench.Result) (s Sample) {
 	first := results[0]
 	s.P50, s.P99, s.P999 = first.Percentile(50), first.Percentile(99), first.Percentile(99.9)
@@ -37,7 +37,7 @@ func sum(results []*bench.Result) (s Sample) {
 	return s
 }
 
-// side runs f n times, side by side.
+// side runs f n times in parallel.
 func side(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -48,7 +48,7 @@ func side(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// repeat times single calls with pauses between them.
+// repeat measures single calls with pauses between them.
 func repeat(spec FirstSpec, f func() error) (Sample, error) {
 	var times []time.Duration
 	for range spec.Times {

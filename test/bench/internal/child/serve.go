@@ -10,21 +10,21 @@ import (
 	"runtime"
 )
 
-// Command is the first argument of a child, and its role the second.
+// Command is the first argument of a child; the role is the second.
 const Command = "child"
 
 // Roles.
 const (
 	RoleTarget = "target" // serves namespaces
 	RoleHost   = "host"   // connects and loads them
-	RoleFloor  = "floor"  // measures what lies beneath
-	RoleLossy  = "lossy"  // both ends and a bad network between them
+	RoleFloor  = "floor"  // measures the machine below the fabric
+	RoleLossy  = "lossy"  // runs both ends and a lossy network between them
 )
 
-// None is the argument or result of calls that have none.
+// None is the type of arguments and results of calls that have none.
 type None struct{}
 
-// Serve is a child's life: calls until standard input ends.
+// Serve runs a child: it serves calls until standard input ends.
 func Serve(role string) error {
 	services := map[string]io.Closer{
 		RoleTarget: &Target{}, RoleHost: &Host{}, RoleFloor: &Floor{}, RoleLossy: &Lossy{},
@@ -46,22 +46,22 @@ type standardIO struct {
 	io.WriteCloser
 }
 
-// needProcessors leaves the Go scheduler one besides those that loops hold.
+// needProcessors lets the Go scheduler run on one thread per processor besides those that loops occupy.
 func needProcessors(loops int) { runtime.GOMAXPROCS(runtime.NumCPU() + loops) }
 
-// mallocs counts what was ever allocated.
+// mallocs returns how many objects were ever allocated.
 func mallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Mallocs
 }
 
-// closers are undone in reverse.
+// closers are functions that Close calls in reverse order.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }
 
-// Close undoes everything.
+// Close calls all functions, and joins their errors.
 func (c *closers) Close() error {
 	var errs []error
 	for i := len(*c) - 1; i >= 0; i-- {

@@ -26,10 +26,10 @@ const nqn = "nqn.2026-11.org.example:bench"
 const (
 	Memory = 1
 	File   = 2
-	Image  = 2 // of a target without a file; others follow
+	Image  = 2 // of a target without a file; further images follow
 )
 
-// TargetSpec says what a target serves.
+// TargetSpec configures a target.
 type TargetSpec struct {
 	Addr       netip.Addr
 	Shards     int
@@ -37,19 +37,19 @@ type TargetSpec struct {
 	QueueDepth int   // see target.Config
 	Memory     int64 // bytes of the namespace in memory
 	File       string
-	Images     []string // of Ceph
-	Conf       string   // of their cluster
+	Images     []string // Ceph images
+	Conf       string   // the Ceph cluster's configuration file
 	Polling    nvmeof.Polling
 	Unmeasured bool   // see target.Config
 	Scraped    bool   // its metrics are read each second
-	Captured   bool   // its packets are, as nvmeof capture does by default
-	Events     string // file that keeps what happens; empty: none
+	Captured   bool   // its packets are captured, as nvmeof capture does by default
+	Events     string // file that records events; empty: none
 }
 
 // Target is the service of [RoleTarget].
 type Target struct{ closers }
 
-// Start begins to serve.
+// Start starts to serve.
 func (t *Target) Start(spec TargetSpec, _ *None) error {
 	needProcessors(spec.Shards)
 	device, err := softroce.Open(softroce.Config{Addr: spec.Addr, Shards: spec.Shards})
@@ -60,7 +60,7 @@ func (t *Target) Start(spec TargetSpec, _ *None) error {
 	return serve(&t.closers, device, spec)
 }
 
-// Allocs counts what the process ever allocated.
+// Allocs returns how many objects the process has ever allocated.
 func (t *Target) Allocs(_ None, n *uint64) error {
 	*n = mallocs()
 	return nil
@@ -97,7 +97,7 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 	if err != nil {
 		return err
 	}
-	s.AllowAnyHost(true) // nobody else reaches a loopback address
+	s.AllowAnyHost(true) // no other machine reaches a loopback address
 	for _, store := range stores {
 		if _, err := s.AddNamespace(target.NamespaceConfig{Store: store}); err != nil {
 			return err
@@ -107,8 +107,7 @@ func serve(c *closers, device rdmatransport.Device, spec TargetSpec) error {
 	return err
 }
 
-// scrape reads the metrics each second, as a monitoring would often do, until the function is
-// called that it returns.
+// scrape reads the metrics each second, as a monitoring system would at most, until the returned function is called.
 func scrape(handler http.Handler) (end func() error) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
@@ -129,8 +128,7 @@ func scrape(handler http.Handler) (end func() error) {
 	}
 }
 
-// captured captures the packets of a device, until the function is called that it returns. Nobody keeps
-// them.
+// captured captures the packets of a device, and discards them, until the returned function is called.
 func captured(device rdmatransport.Device) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -155,7 +153,7 @@ func (s *TargetSpec) open(c *closers) ([]backend.Store, error) {
 	fill(m.Memory())
 	stores := []backend.Store{m}
 	var client *rbd.Client
-	if len(s.Images) > 0 { // one for all, as a gateway has
+	if len(s.Images) > 0 { // one client for all images, as a gateway has
 		if client, err = rbd.Connect(rbd.ClientConfig{Conf: s.Conf}); err != nil {
 			return nil, err
 		}
@@ -180,7 +178,7 @@ func (s *TargetSpec) open(c *closers) ([]backend.Store, error) {
 	return append(stores, f), nil
 }
 
-// fill gives memory contents of its own, page by page, as a store that was used has.
+// fill gives each page of memory its own contents, as in a store that was used.
 func fill(b []byte) {
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = byte(i >> 12)

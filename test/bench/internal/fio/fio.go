@@ -1,4 +1,4 @@
-// Package fio drives fio, and the block servers that it is pointed at.
+// Package fio runs fio, and the block servers that fio loads.
 package fio
 
 import (
@@ -14,30 +14,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/bench/internal/process"
 )
 
-// A Job is one load. One of URI, File and Images is set.
+// A Job is one load. Exactly one of URI, File and Images is set.
 type Job struct {
-	URI       string   // of a server of the NBD protocol
+	URI       string   // URI of an NBD server
 	File      string   // opened for direct I/O through io_uring
-	Images    []string // POOL/IMAGE of Ceph, through librbd without its cache; each has the load
-	Conf      string   // of their cluster
+	Images    []string // POOL/IMAGE of Ceph, through librbd without its cache; each image gets the load
+	Conf      string   // configuration file of the images' cluster
 	Pattern   string   // randread, randwrite, read or write
 	BlockSize int
 	Depth     int
 	Size      int64
 	Runtime   time.Duration
 	Ramp      time.Duration
-	Once      bool // through all of Size, and no longer
+	Once      bool // once through all of Size, without a time limit
 }
 
-// A Result is what fio found.
+// A Result is what fio measured.
 type Result struct {
 	IOPS float64 // of all images
 	CPU  float64 // processors that its jobs used
 
-	Process time.Duration // of processors that fio used with all its threads, from its start on
+	Process time.Duration // processor time that fio used with all its threads, from its start on
 }
 
-// Missing says why fio cannot be used with an engine; "" where it can.
+// Missing returns why fio cannot be used with an engine, or "" if it can.
 func Missing(engine string) string {
 	out, err := exec.Command("fio", "--enghelp").CombinedOutput()
 	switch {
@@ -70,7 +70,7 @@ func (j *Job) args() []string {
 	case len(j.Images) == 0:
 		return append(args, "--name=bench", "--ioengine=io_uring", "--direct=1", "--filename="+j.File)
 	}
-	// What comes before the first name is for all jobs.
+	// Options before the first name apply to all jobs.
 	args = append(args, "--ioengine=rbd", "--direct=1", "--clientname=admin", "--group_reporting")
 	for _, name := range j.Images {
 		pool, image, _ := strings.Cut(name, "/")
@@ -79,7 +79,7 @@ func (j *Job) args() []string {
 	return args
 }
 
-// Run runs a job on these processors.
+// Run runs a job on the given processors.
 func Run(cores process.Cores, j Job) (Result, error) {
 	cmd := exec.Command("fio", j.args()...)
 	var out, said bytes.Buffer
@@ -98,7 +98,7 @@ func Run(cores process.Cores, j Job) (Result, error) {
 	return r, err
 }
 
-// parse reads fio's JSON, before which it may print notes.
+// parse parses fio's JSON, before which fio may print notes.
 func parse(out []byte) (Result, error) {
 	var doc struct {
 		Jobs []struct {

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cores are the processors that something runs on, by the kernel's numbers.
+// Cores are the numbers of processors, as the kernel counts them.
 type Cores []int
 
-// ParseCores reads a list such as 0,2,3.
+// ParseCores parses a list such as 0,2,3.
 func ParseCores(s string) (Cores, error) {
 	var cores Cores
 	for field := range strings.SplitSeq(s, ",") {
@@ -35,7 +35,7 @@ func (c Cores) set() *unix.CPUSet {
 	return &set
 }
 
-// Check fails where this process may not use all of them.
+// Check returns an error if this process may not use all of them.
 func (c Cores) Check() error {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -49,8 +49,7 @@ func (c Cores) Check() error {
 	return nil
 }
 
-// Start starts a command on these processors: it inherits those of the thread that
-// starts it.
+// Start starts a command on these processors: the command inherits the processors of the thread that starts it.
 func (c Cores) Start(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	var before unix.CPUSet
@@ -62,13 +61,13 @@ func (c Cores) Start(cmd *exec.Cmd) error {
 	}
 	err := cmd.Start()
 	if back := unix.SchedSetaffinity(0, &before); back != nil {
-		return errors.Join(err, back) // the thread stays locked: it is spoilt
+		return errors.Join(err, back) // the thread stays locked, since it cannot be used otherwise
 	}
 	runtime.UnlockOSThread()
 	return err
 }
 
-// PinThread keeps the calling thread on one processor for good.
+// PinThread restricts the calling thread to one processor for good.
 func PinThread(core int) error {
 	if err := unix.SchedSetaffinity(0, Cores{core}.set()); err != nil {
 		return fmt.Errorf("processor %d: %w", core, err)

@@ -1,3 +1,3 @@
-// Package process starts processes on chosen processors and reads what they and
-// the machine use.
+// Package process starts processes on chosen processors, and reads the processor time and memory of processes and of
+// the machine.
 package process

@@ -13,7 +13,7 @@ import (
 // Tick is the unit of times in /proc (USER_HZ, proc(5)).
 const Tick = 10 * time.Millisecond
 
-// CPUTime is what a process has used, user and system, its ended threads included.
+// CPUTime returns the processor time that a process has used, user and system, with that of its ended threads.
 func CPUTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -22,8 +22,7 @@ func CPUTime(pid int) (time.Duration, error) {
 	return parseStat(b)
 }
 
-// parseStat reads utime and stime of /proc/PID/stat, fields 14 and 15. The second,
-// the name, may contain anything.
+// parseStat parses utime and stime of /proc/PID/stat, fields 14 and 15. Field 2, the name, may contain anything.
 func parseStat(b []byte) (time.Duration, error) {
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(fields) < 13 {
@@ -40,7 +39,7 @@ func parseStat(b []byte) (time.Duration, error) {
 	return sum, nil
 }
 
-// Resident is how many bytes of memory a process has.
+// Resident returns how many bytes of memory a process has.
 func Resident(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -54,30 +53,30 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// A Watch measures how busy others keep the machine.
+// A Watch measures how busy other processes keep the machine.
 type Watch struct {
 	began   time.Time
 	machine time.Duration
 	own     time.Duration
 }
 
-// NewWatch begins.
+// NewWatch starts a watch.
 func NewWatch() (Watch, error) {
 	machine, err := busyTime()
 	return Watch{time.Now(), machine, ownTime()}, err
 }
 
-// Others is how many processors were used, since the watch began, by what is
-// neither this process nor an ended child of its, nor used daemons: the processor time
-// of others that it started. See Stolen for other machines.
+// Others returns how many processors other processes have used since the watch began. These are neither this process
+// nor ended children of it; daemons is the processor time of further processes that it started, which is subtracted.
+// See Stolen for other machines.
 func (w Watch) Others(daemons time.Duration) (float64, error) {
 	machine, err := busyTime()
 	others := machine - w.machine - (ownTime() - w.own) - daemons
 	return max(0, others.Seconds()/time.Since(w.began).Seconds()), err
 }
 
-// busyTime is what somebody used in this machine. Interrupts are left out: in the main
-// they are ours, but are nobody's in the books.
+// busyTime returns the processor time that processes have used on this machine. It leaves out interrupts: most are
+// caused by the benchmark, but the kernel charges them to no process.
 func busyTime() (time.Duration, error) { return machineTime(user, nice, system) }
 
 func machineTime(kinds ...int) (time.Duration, error) {
@@ -91,11 +90,11 @@ func machineTime(kinds ...int) (time.Duration, error) {
 // Fields of the first line of /proc/stat (proc(5)).
 const user, nice, system, steal = 1, 2, 3, 8
 
-// Stolen is how long, since the machine started, processors had work but the
-// hypervisor gave them to others.
+// Stolen returns for how long, since the machine started, processors had work but the hypervisor gave them to other
+// machines.
 func Stolen() (time.Duration, error) { return machineTime(steal) }
 
-// parseMachine sums some of the times of /proc/stat.
+// parseMachine adds up some of the times of /proc/stat.
 func parseMachine(b []byte, kinds ...int) (sum time.Duration, err error) {
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	fields := bytes.Fields(line)
@@ -112,7 +111,7 @@ func parseMachine(b []byte, kinds ...int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// ownTime is what this process and its ended children used.
+// ownTime returns the processor time that this process and its ended children have used.
 func ownTime() (sum time.Duration) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var r unix.Rusage

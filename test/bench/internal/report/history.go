@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// JSON writes the report as one document.
+// JSON writes the report as one JSON document.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -28,7 +28,7 @@ func (r *Report) Append(path string) (err error) {
 	return json.NewEncoder(f).Encode(r)
 }
 
-// Last is the latest report in a history file of the same kind of machine, or nil.
+// Last returns the latest report of the same kind of machine in a history file, or nil.
 func Last(path, machine string) (*Report, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func last(from io.Reader, machine string) (found *Report, err error) {
 
 const changeRow = "%-54s %11s %11s %9s  %s\n"
 
-// Compare prints what changed since an earlier report, cell by cell.
+// Compare prints what has changed since an earlier report, cell by cell.
 func (r *Report) Compare(w io.Writer, before *Report) error {
 	old := map[string]Cell{}
 	for _, c := range before.Cells {
@@ -94,8 +94,7 @@ func change(then, now float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*(now/then-1))
 }
 
-// judge distinguishes a change from noise: it is one where the ranges of the rounds do not
-// meet.
+// judge distinguishes a change from noise. It is a change if the ranges of the rounds do not overlap.
 func (c Cell) judge(before Cell) string {
 	switch {
 	case c.Goal.Direction == Shown || c.Min <= before.Max && before.Min <= c.Max:

@@ -1,5 +1,4 @@
-// Package report says what a run of the benchmark found: as a table, as JSON, and
-// beside what was recorded before.
+// Package report presents the results of a benchmark run: as a table, as JSON, and compared with an earlier run.
 package report
 
 import (
@@ -15,14 +14,14 @@ const (
 	AtLeast Direction = "at least" // more is better
 )
 
-// A Goal is what a figure is to reach, and what it aims at beyond.
+// A Goal is a bound that a figure must reach, and a better one that it aims at.
 type Goal struct {
 	Direction Direction `json:"direction,omitempty"`
 	Goal      float64   `json:"goal,omitempty"`
 	Aim       float64   `json:"aim,omitempty"`
 }
 
-// Verdict is one word on a figure.
+// Verdict returns the judgement of a figure in a word or two.
 func (g Goal) Verdict(figure float64) string {
 	switch {
 	case g.Direction == Shown:
@@ -42,7 +41,7 @@ func (g Goal) meets(figure, bound float64) bool {
 	return figure >= bound
 }
 
-// A Cell is one figure, or the reason why there is none.
+// A Cell is one figure, or the reason why it is missing.
 type Cell struct {
 	Name    string `json:"name"`
 	Unit    string `json:"unit,omitempty"`
@@ -52,19 +51,19 @@ type Cell struct {
 	Verdict string `json:"verdict,omitempty"`
 }
 
-// A Report is one run. Figures of different machine kinds do not compare.
+// A Report has the results of one run. Figures of different kinds of machines cannot be compared.
 type Report struct {
 	Date     time.Time `json:"date"`
 	Revision string    `json:"revision"`
 	Machine  string    `json:"machine"`
 	Full     bool      `json:"full"`
-	Others   float64   `json:"others"`           // processors that others used meanwhile
+	Others   float64   `json:"others"`           // processors that other processes used meanwhile
 	Stolen   float64   `json:"stolen,omitempty"` // share of the measurements that other machines disturbed
-	Forced   bool      `json:"forced,omitempty"` // although others used them
+	Forced   bool      `json:"forced,omitempty"` // the report was made nevertheless
 	Cells    []Cell    `json:"cells"`
 }
 
-// Failed counts the goals that were missed.
+// Failed returns how many goals were missed.
 func (r *Report) Failed() (n int) {
 	for _, c := range r.Cells {
 		if c.Missing == "" && c.Goal.Verdict(c.Median) == "FAILS" {

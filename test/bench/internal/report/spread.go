@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Spread is a figure measured several times.
+// A Spread summarizes a figure that was measured several times.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -13,7 +13,7 @@ type Spread struct {
 	Rounds int     `json:"rounds"`
 }
 
-// SpreadOf condenses values, of which those that are no number do not count.
+// SpreadOf summarizes values. It ignores infinities and NaNs.
 func SpreadOf(values []float64) Spread {
 	v := slices.DeleteFunc(slices.Clone(values), func(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) })
 	if len(v) == 0 {

@@ -11,7 +11,7 @@ const (
 	cellRow  = "%-54s %11s %-5s %11s %11s   %9s %9s  %s\n"
 )
 
-// Table prints the report for people.
+// Table prints the report as a table.
 func (r *Report) Table(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, %s\n", r.Machine, r.Revision, r.Date.Format("2006-01-02 15:04"))
@@ -34,7 +34,7 @@ func (r *Report) Table(w io.Writer) error {
 	return err
 }
 
-// bound is a goal with the sign of its direction.
+// bound returns a goal with the sign of its direction.
 func (g Goal) bound(v float64) string {
 	switch g.Direction {
 	case AtMost:
@@ -45,7 +45,7 @@ func (g Goal) bound(v float64) string {
 	return ""
 }
 
-// number has about three digits, and thousands in groups.
+// number formats a number with about three digits, and thousands in groups.
 func number(v float64) string {
 	switch {
 	case v != v || v < 0:
