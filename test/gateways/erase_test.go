@@ -149,7 +149,7 @@ func (e *erasure) refused(ctx context.Context) error {
 		other.NSID, other.UUID = nsid, config.UUID{1}
 		var refused *control.Error
 		if err := e.create(ctx, &other); !errors.As(err, &refused) || refused.Code != control.CodeExists || !strings.Contains(refused.Message, "being erased") {
-			return fmt.Errorf("namespace %d with the store of one that is being erased: %w", nsid, err)
+			return fmt.Errorf("namespace %d with the store of one that is being erased: %v, want it refused", nsid, err)
 		}
 	}
 	return e.left.erasing(1)
@@ -177,8 +177,12 @@ func (c *cluster) gone(n *config.Namespace) error {
 			return fmt.Errorf("%s is there", n.Path())
 		}
 	case *cephStore:
-		if images, err := s.Run("rbd", "ls", "rbd"); err != nil || slices.Contains(strings.Fields(images), strings.TrimPrefix(n.RBD.Image, "rbd/")) {
-			return fmt.Errorf("%s is there: %s, %w", n.Path(), images, err)
+		images, err := s.Run("rbd", "ls", "rbd")
+		if err != nil {
+			return err
+		}
+		if slices.Contains(strings.Fields(images), strings.TrimPrefix(n.RBD.Image, "rbd/")) {
+			return fmt.Errorf("%s is there: %s", n.Path(), images)
 		}
 	}
 	return nil

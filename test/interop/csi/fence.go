@@ -92,8 +92,11 @@ func (o *orchestrator) unchanged(files string, both [2]*volume, before []byte) e
 		time.Sleep(100 * time.Millisecond)
 	}
 	after, err := os.ReadFile(filepath.Join(files, "fenced.img"))
-	if err != nil || !bytes.Equal(after, before) {
-		return fmt.Errorf("the file has changed since the volume was taken away, %w", err)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(after, before) {
+		return errors.New("the file has changed since the volume was taken away")
 	}
 	f, err := os.OpenFile(both[1].pod, os.O_WRONLY|unix.O_DIRECT, 0)
 	if err != nil {
