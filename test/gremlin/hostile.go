@@ -112,7 +112,7 @@ func (h *hostile) accept(q *hostileQueue, req *packet.MAD) {
 func (q *hostileQueue) take(b []byte) error {
 	cmd, err := capsule.DecodeCommand(b)
 	if err != nil {
-		return nil //nolint:nilerr // hosts are not what is tested here
+		return nil //nolint:nilerr // hosts are not tested here
 	}
 	q.head++
 	defer func() { q.last = cmd }()

@@ -72,7 +72,7 @@ func (e *Endpoint) Until(end time.Time, done func() bool) error {
 func (e *Endpoint) take(b []byte, from netip.Addr) error {
 	p, err := packet.Parse(b)
 	if err != nil {
-		return nil //nolint:nilerr // from anybody
+		return nil //nolint:nilerr // malformed packets are ignored
 	}
 	if p.QPN == packet.CMQPN {
 		if p.Opcode != packet.DatagramSend || len(p.Payload) != len(packet.MAD{}) {
