@@ -1,7 +1,7 @@
-// Command image makes container images of the static program, without a daemon: for each
-// architecture an archive that podman and docker load, and of all one OCI layout to push.
-// It is a module of its own, so that its libraries are none of the program's. The script
-// build beside it calls it.
+// Command image makes container images of the static program, without a daemon: an archive for
+// podman load and docker load for each architecture, and one OCI layout of all of them to push. It
+// is a module of its own, so that its dependencies are not those of the program. The script build
+// in this directory runs it.
 package main
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is whom the program runs as, of no machine's own.
+// user is the user ID of the program, which normally belongs to no user of a machine.
 const user = 65532
 
-// A release is what images say of themselves.
+// A release describes the images in their labels.
 type release struct {
 	version, revision string
-	at                time.Time // of all files, so that the same source gives the same image
+	at                time.Time // time stamp of all files, so that the same source gives the same image
 }
 
 func main() {
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// make writes the images of programs, ARCH=PATH.
+// make writes the images of programs, given as ARCH=PATH.
 func (r release) make(out string, programs []string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range programs {
@@ -70,8 +70,8 @@ func (r release) make(out string, programs []string) error {
 	return err
 }
 
-// image has one layer, and starts the target of /etc/nvmeof/target.yaml if it is not told
-// otherwise.
+// image returns an image with one layer. By default it starts a target with
+// /etc/nvmeof/target.yaml.
 func (r release) image(arch, program string) (v1.Image, error) {
 	content, err := r.files(program)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r release) image(arch, program string) (v1.Image, error) {
 		User:         fmt.Sprintf("%d:%d", user, user),
 		Env:          []string{"PATH=/", "NVMEOF_SOCKET=/run/nvmeof/target.sock", "XDG_STATE_HOME=/var/lib"},
 		ExposedPorts: map[string]struct{}{"4791/udp": {}}, StopSignal: "SIGTERM",
-		// Of the user, and there to write where the root is not.
+		// Owned by the user, and writable if the root file system is read-only.
 		Volumes: map[string]struct{}{"/run/nvmeof": {}, "/var/lib/nvmeof": {}},
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       "nvmeof",
@@ -112,7 +112,7 @@ func (r release) image(arch, program string) (v1.Image, error) {
 	return mutate.ConfigFile(base, config)
 }
 
-// files are the program and the folders that it writes in, as an archive.
+// files returns an archive of the program and the directories that it writes to.
 func (r release) files(program string) ([]byte, error) {
 	text, err := os.ReadFile(program)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 
 var withSCSI = flag.Bool("scsi_debug", false, "load scsi_debug(4), whose disks fail on demand; for a machine without other SCSI disks, as root")
 
-// A scsiDisk is a disk of the module scsi_debug.
+// A scsiDisk is a disk of the kernel module scsi_debug.
 type scsiDisk struct {
 	t          *testing.T
 	path       string
-	errors     string // where errors are injected
+	errors     string // directory in which errors are injected
 	parameters string // of the module
 }
 
@@ -34,7 +34,7 @@ func newSCSIDisk(t *testing.T) *scsiDisk {
 		t.Fatalf("modprobe: %v\n%s", err, out)
 	}
 	t.Cleanup(func() {
-		for range 100 { // the kernel ends rings, which keep the disk, after a while
+		for range 100 { // the kernel ends io_uring rings, which hold the disk open, after a while
 			if exec.Command("modprobe", "-r", "scsi_debug").Run() == nil {
 				return
 			}
@@ -66,14 +66,14 @@ func (d *scsiDisk) write(name, text string) {
 	}
 }
 
-// Commands of SCSI.
+// SCSI commands.
 const (
 	scsiRead10  = 0x28
 	scsiWrite10 = 0x2a
 	scsiSync10  = 0x35
 )
 
-// fail has a command end with a medium error, until heal.
+// fail makes a command fail with a medium error, until heal.
 func (d *scsiDisk) fail(opcode int) {
 	d.t.Helper()
 	d.write(d.errors, fmt.Sprintf("2 1 %#x 0 0 0x2 0x3 0x11 0x0", opcode))
@@ -84,8 +84,8 @@ func (d *scsiDisk) heal(opcode int) {
 	d.write(d.errors, fmt.Sprintf("- 2 %#x", opcode))
 }
 
-// TestDevice: what a host sees of a disk that fails reads, writes and flushes, and of one
-// that does not answer for ten seconds.
+// TestDevice: what a host sees of a disk that fails reads, writes and flushes, and of one that does not answer for ten
+// seconds.
 func TestDevice(t *testing.T) {
 	d := newSCSIDisk(t)
 	r := newRig(t, nil, "file:\n          path: BAD/disk\n          size: 4MiB\n", "block:\n          path: "+d.path+"\n")
@@ -122,7 +122,7 @@ func TestDevice(t *testing.T) {
 
 	ticks, err := os.ReadFile(d.parameters + "/delay")
 	r.must(err)
-	d.write(d.parameters+"/delay", "2500") // ticks of 4 ms, as Debian has them
+	d.write(d.parameters+"/delay", "2500") // ticks of 4 ms, as configured in Debian
 	var ended sync.WaitGroup
 	for range 4 {
 		ended.Go(func() { // ends when the disk answers

@@ -19,7 +19,7 @@ func durably(ctx context.Context, n *host.Namespace) error {
 	return err
 }
 
-// warning is the critical warning that the host reads of namespace 1.
+// warning returns the critical warning of namespace 1 that the host reads.
 func (k *client) warning() uint8 {
 	k.r.t.Helper()
 	l, err := k.c.Logs().SMART(k.r.t.Context(), 1)
@@ -27,8 +27,8 @@ func (k *client) warning() uint8 {
 	return l.CriticalWarning
 }
 
-// wantEvent waits for an event, whatever others come before, and reads the log page, upon
-// which the controller reports the next of its type.
+// wantEvent waits for an event, ignoring others before it, and reads the log page, so that the controller reports the
+// next event of its type.
 func (k *client) wantEvent(want capsule.AsyncEvent) {
 	k.r.t.Helper()
 	k.r.await("the event", func() bool {
@@ -50,10 +50,9 @@ const (
 
 var failedEvent = capsule.AsyncEvent{Type: capsule.EventTypeError, Info: capsule.ErrorPersistentInternal, LID: capsule.LogError}
 
-// TestFaults: what a host sees of each fault, and whether the store takes writes
-// afterwards. It does not where something that was acknowledged may be lost, and then says
-// so to hosts and to the administrator, until the fault is cleared. Other namespaces see
-// nothing of it.
+// TestFaults: what a host sees of each fault, and whether the store takes writes afterwards. It does not if an
+// acknowledged write may be lost. Then it reports that to hosts and to the administrator until the fault is cleared.
+// Other namespaces are not affected.
 func TestFaults(t *testing.T) {
 	const (
 		media = capsule.StatusUnrecoveredReadError
@@ -100,7 +99,7 @@ func TestFaults(t *testing.T) {
 				k.well(1)
 				continue
 			}
-			for range 2 { // nothing is acknowledged, however often it is tried
+			for range 2 { // nothing is acknowledged, however often the host tries
 				k.want(1, write, fault)
 				k.want(1, durably, fault)
 				k.want(1, flush, fault)
@@ -128,9 +127,9 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestStartOnFullDisk: a target that starts while its counters cannot be saved serves all the
-// same, protected as hosts left it, and saves them when there is room. What a host sets
-// meanwhile and has to last fails.
+// TestStartOnFullDisk: a target that starts while its counters cannot be saved serves all the same, with the write
+// protection that hosts left, and saves them when there is space. A setting that a host makes meanwhile and that has to
+// persist fails.
 func TestStartOnFullDisk(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		protection := func(p capsule.WriteProtection) func(context.Context, *host.Namespace) error {
@@ -144,7 +143,7 @@ func TestStartOnFullDisk(t *testing.T) {
 		k.want(1, protection(capsule.WriteProtected), capsule.StatusSuccess)
 		r.must(r.Close())
 
-		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.ENOSPC}) // whatever the name of what is saved
+		disk.Inject(faultyfs.Fault{Ops: faultyfs.OpWrite, Err: syscall.ENOSPC}) // all names, because the name of the saved file may vary
 		r = begin(t, disk, control.Options{Wait: true}, state...)
 		if w := r.Status().Waiting; len(w) > 0 {
 			t.Fatalf("waiting are %+v", w)
@@ -167,8 +166,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	})
 }
 
-// TestVanishes: a file system that is taken away is errors that hosts try again, and costs
-// nothing else. When it is back the namespace is, once it is opened again.
+// TestVanishes: an unmounted file system causes errors that hosts retry, and nothing else. When it is mounted again the
+// namespace works once it has been opened again.
 func TestVanishes(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		r := newRig(t, disk)
@@ -204,9 +203,8 @@ func TestVanishes(t *testing.T) {
 	})
 }
 
-// TestPowerFailsUnderLoad: what a host was told is durable is there after a power failure
-// that keeps of everything else what it likes, sector by sector; also of the sizes and names
-// of the files.
+// TestPowerFailsUnderLoad: data that a host was told are durable survive a power failure. All other data may be kept or
+// lost, sector by sector. That includes the sizes and names of the files.
 func TestPowerFailsUnderLoad(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		for seed := range uint64(4) {
@@ -246,7 +244,7 @@ func TestPowerFailsUnderLoad(t *testing.T) {
 			if err := os.Remove(r.file()); err != nil {
 				t.Fatal(err)
 			}
-			_ = r.Close() // whose files are gone
+			_ = r.Close() // its files are gone
 		}
 	})
 }

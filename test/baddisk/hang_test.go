@@ -16,8 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// hang has everything hang that is asked of the bad file from now on, with some commands
-// under way.
+// hang makes all requests to the faulty file hang from now on, with some commands in progress.
 func (r *rig) hang(k *client, commands, bytes int) (ended *sync.WaitGroup) {
 	r.t.Helper()
 	r.disk.Inject(faultyfs.Fault{Ops: faultyfs.OpAll, Name: "disk", Hang: true})
@@ -36,15 +35,15 @@ func (r *rig) hang(k *client, commands, bytes int) (ended *sync.WaitGroup) {
 	return ended
 }
 
-// TestHang: a disk that does not answer costs the commands for it and nothing else: other
-// namespaces are served, and a host comes in, is told of all namespaces, and uses the others.
+// TestHang: a disk that does not answer affects only the commands for it. Other namespaces are served, and a new host
+// can connect, identify all namespaces, and use the others.
 func TestHang(t *testing.T) {
 	faultyfs.Run(t, func(t *testing.T, disk *faultyfs.FS) {
 		r := newRig(t, disk)
 		k := r.connect()
 		k.well(1)
 		ended := r.hang(k, 8, 4096)
-		time.Sleep(200 * time.Millisecond) // it is looked after, too
+		time.Sleep(200 * time.Millisecond) // time for the monitoring of the disk to hang too
 		k.well(2)
 		again := r.connect() // identifies all namespaces
 		again.well(2)
@@ -57,8 +56,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestStopWhileHung: a target that stops while a disk hangs says for which it waits, and ends when
-// that answers.
+// TestStopWhileHung: a target that stops while a disk hangs says which disk it waits for, and ends when that answers.
 func TestStopWhileHung(t *testing.T) {
 	if !*long {
 		t.Skip("waits for as long as a target does until it says so: go test ./test/baddisk -long")
@@ -85,8 +83,7 @@ func TestStopWhileHung(t *testing.T) {
 
 var long = flag.Bool("long", false, "run also what waits for as long as changes wait for a disk that hangs, a quarter of a minute")
 
-// TestChangesWhileHung: what does not need the disk that hangs is changed as ever, and its
-// namespace can be removed.
+// TestChangesWhileHung: changes that do not need the hanging disk work as usual, and its namespace can be removed.
 func TestChangesWhileHung(t *testing.T) {
 	if !*long {
 		t.Skip("waits for a quarter of a minute: go test ./test/baddisk -long")

@@ -26,13 +26,13 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/faultyfs"
 )
 
-// A rig is a whole target over softroce, administered as the program does it, whose
-// namespace 1 is a file on the faulty file system, and 2 and 3 files on another one.
+// A rig is a whole target over softroce, managed like that of the program. Its namespace 1 is a file on the faulty file
+// system; 2 and 3 are files on another one.
 type rig struct {
 	*control.Manager
 	t    *testing.T
 	disk *faultyfs.FS
-	dir  string // of the files that are well
+	dir  string // of the good files
 	addr netip.Addr
 	logs *observer.ObservedLogs
 	doc  *config.Document
@@ -67,8 +67,7 @@ func address() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 87, byte(os.Getpid() % 250), byte(lastAddr.Add(1))})
 }
 
-// newRig starts a target. Without the file system the document has to have another export
-// instead of the file.
+// newRig starts a target. If disk is nil, edits must replace the file in the document by another export.
 func newRig(t *testing.T, disk *faultyfs.FS, edits ...string) *rig {
 	t.Helper()
 	return begin(t, disk, control.Options{Force: true}, edits...)
@@ -121,10 +120,10 @@ func (r *rig) must(err error) {
 	}
 }
 
-// file is the bad one.
+// file returns the path of the faulty file.
 func (r *rig) file() string { return filepath.Join(r.disk.Dir, "disk") }
 
-// A client is a host's connection, and its namespaces.
+// A client is a host's connection and its namespaces.
 type client struct {
 	r      *rig
 	c      *host.Controller
@@ -132,7 +131,7 @@ type client struct {
 	events chan capsule.AsyncEvent
 }
 
-// timeout is far above what anything takes that does not hang.
+// timeout is much longer than everything that does not hang takes.
 const timeout = 10 * time.Second
 
 func (r *rig) connect(change ...func(*host.Options)) *client {
@@ -149,7 +148,7 @@ func (r *rig) tryConnect(change ...func(*host.Options)) (*client, error) {
 	h, err := host.New(host.Config{Device: device})
 	r.must(err)
 	r.t.Cleanup(func() {
-		r.release() // or it waits for what hangs
+		r.release() // otherwise closing waits for requests that hang
 		h.Close()
 		device.Close()
 	})
@@ -173,7 +172,7 @@ func (r *rig) tryConnect(change ...func(*host.Options)) (*client, error) {
 	return k, nil
 }
 
-// do carries one operation out, and returns its status.
+// do executes one operation and returns its status.
 func (k *client) do(id capsule.NSID, op func(context.Context, *host.Namespace) error) capsule.Status {
 	k.r.t.Helper()
 	ctx, cancel := context.WithTimeout(k.r.t.Context(), timeout)
@@ -208,7 +207,7 @@ func (k *client) want(id capsule.NSID, op func(context.Context, *host.Namespace)
 	}
 }
 
-// well reports that a namespace reads, writes and flushes.
+// well checks that a namespace reads, writes and flushes.
 func (k *client) well(id capsule.NSID) {
 	k.r.t.Helper()
 	k.want(id, write, capsule.StatusSuccess)
@@ -226,7 +225,7 @@ func (r *rig) await(what string, f func() bool) {
 	}
 }
 
-// trouble waits until the status says that of namespace 1; empty: nothing.
+// trouble waits until the status reports this trouble of namespace 1; empty: none.
 func (r *rig) trouble(want string) {
 	r.t.Helper()
 	var got []control.Trouble

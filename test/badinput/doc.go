@@ -1,6 +1,4 @@
-// Package badinput is the index of what malformed, hostile or unlucky input does: it
-// finds the test of each row. Those that assemble every datagram by hand are in
+// Package badinput checks that each row of README.md, the catalogue of malformed, hostile and unlucky input, has a
+// test. Tests everywhere cite these rows. The tests that assemble every datagram by hand are in
 // rdmatransport/softroce/internal/badinput.
-//
-// README.md is the catalogue of bad input, whose rows tests everywhere cite.
 package badinput

@@ -15,20 +15,19 @@ import (
 	"testing"
 )
 
-// catalogue has all rows, one a line of its tables: "| 47 | what comes | answer | tests |".
+// catalogue holds the rows, one to a line of its tables: "| 47 | what comes | answer | tests |".
 const catalogue = "README.md"
 
-// lastRow is that of the catalogue. Tests of the rows behind lastCited do not say so in
-// their comments.
+// lastRow is the last row of the catalogue. Rows after lastCited are not cited in the comments of their tests.
 const (
 	lastRow   = 164
 	lastCited = 116
 )
 
-// untestable are rows that no test can have, and why.
+// untestable lists the rows that cannot be tested, with the reason.
 var untestable = map[int]string{}
 
-// further are tests whose comments name no row, by the last part of their folder.
+// further lists the tests whose comments name no row, by the last element of their directory.
 var further = map[int][]string{
 	15:  {"badinput.TestQueuePairsThatAreNotUp"},
 	79:  {"baddisk.TestFaults", "baddisk.TestVanishes"},
@@ -88,8 +87,8 @@ var further = map[int][]string{
 		"cm.TestCheckRefuses", "cm.FuzzCheck"},
 }
 
-// managed are the folders that serve something besides storage, the management
-// interface of a target, its console, and that of a host's connections, metrics, and CSI, and have the tests of row 115.
+// managed lists the directories that serve something besides storage and so have the tests of row 115: the management
+// interface of a target, its console, that of a host's connections, metrics, and CSI.
 var managed = []string{"nvmeof/control/", "nvmeof/metrics/", "cmd/nvmeof/internal/connections/", "cmd/nvmeof/internal/console/", "cmd/nvmeof-csi/internal/driver/"}
 
 func isManaged(path string) bool {
@@ -104,11 +103,11 @@ var (
 	rowsWords = regexp.MustCompile(`\b[Rr]ows? \d+(?:(?:,| and|, and| to) \d+)*`)
 	rowsParts = regexp.MustCompile(`(\d+)(?: to (\d+))?`)
 
-	// caseNames are those of cases in the tests' tables, "47 offset above the capsule's data".
+	// caseNames matches the names of cases in the tests' tables, "47 offset above the capsule's data".
 	caseNames = regexp.MustCompile(`^"(\d{1,3})(?:"$| [^0-9])`)
 )
 
-// rowsIn are the rows that a text names: "row 47", "rows 47 to 49, 51 and 61".
+// rowsIn returns the rows that a text names: "row 47", "rows 47 to 49, 51 and 61".
 func rowsIn(text string) (rows []int) {
 	for _, words := range rowsWords.FindAllString(strings.Join(strings.Fields(text), " "), -1) {
 		for _, m := range rowsParts.FindAllStringSubmatch(words, -1) {
@@ -125,14 +124,13 @@ func rowsIn(text string) (rows []int) {
 	return rows
 }
 
-// isTest reports whether the tool runs the function, by default: a test,
-// or a fuzz target with its seeds.
+// isTest reports whether go test runs the function by default: a test, or a fuzz target with its seeds.
 func isTest(f *ast.FuncDecl) bool {
 	return f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Fuzz"))
 }
 
-// indexOf returns the tests of a file by the rows that the comment above them or in
-// them names. A row named elsewhere has no test for that.
+// indexOf returns the tests of a file by the rows that the comment above them or a comment in them names. Rows named
+// elsewhere do not count.
 func indexOf(file *ast.File) map[int][]string {
 	index := map[int][]string{}
 	for _, d := range file.Decls {
@@ -157,7 +155,7 @@ func indexOf(file *ast.File) map[int][]string {
 	return index
 }
 
-// casesOf returns the tests of a file by the rows that the names of their cases begin with.
+// casesOf returns the tests of a file by the rows with which the names of their cases begin.
 func casesOf(file *ast.File) map[int][]string {
 	index := map[int][]string{}
 	for _, d := range file.Decls {
@@ -180,10 +178,10 @@ func casesOf(file *ast.File) map[int][]string {
 	return index
 }
 
-// cases are the packages whose tests name their cases by rows.
+// cases lists the packages whose tests name their cases by rows.
 var cases = []string{"badinput", "rc", "wire", "cm"}
 
-// goFiles parses those Go files of the repository that are wanted, by their paths and texts.
+// goFiles parses the Go files of the repository for which want returns true, and calls use with each.
 func goFiles(t *testing.T, want func(path string, text []byte) bool, use func(path string, file *ast.File)) {
 	t.Helper()
 	const root = "../.."
@@ -211,8 +209,8 @@ func goFiles(t *testing.T, want func(path string, text []byte) bool, use func(pa
 	}
 }
 
-// rowIndex has the tests of the repository by the rows that they cite, and judges what
-// cites or claims what is not there.
+// rowIndex returns the tests of the repository by the rows that they cite. It reports citations of rows and entries of
+// the lists above that do not exist.
 func rowIndex(t *testing.T) map[int][]string {
 	t.Helper()
 	index, there := map[int][]string{}, map[string]bool{}
@@ -223,7 +221,7 @@ func rowIndex(t *testing.T) map[int][]string {
 	}
 	isTestFile := func(path string, _ []byte) bool { return strings.HasSuffix(path, "_test.go") }
 	goFiles(t, isTestFile, func(path string, file *ast.File) {
-		pkg := filepath.Base(filepath.Dir(path)) // folders move more often than packages are renamed
+		pkg := filepath.Base(filepath.Dir(path)) // directories are moved more often than packages are renamed
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && isTest(f) {
 				there[pkg+"."+f.Name.Name] = true
@@ -259,9 +257,8 @@ func rowIndex(t *testing.T) map[int][]string {
 	return index
 }
 
-// TestEveryRowHasATest holds the catalogue against the tests: each row that a comment
-// cites is there, and each row has a test, or is in the list above. With -update it
-// writes the catalogue's column of tests.
+// TestEveryRowHasATest checks the catalogue against the tests: each row that a comment cites must exist, and each row
+// must have a test or be in the list above. With -update it writes the catalogue's column of tests.
 func TestEveryRowHasATest(t *testing.T) {
 	page, err := os.ReadFile(catalogue)
 	if err != nil {
@@ -301,10 +298,9 @@ func TestEveryRowHasATest(t *testing.T) {
 	}
 }
 
-// TestNothingElseListens: nobody but the management interfaces opens a port or socket
-// to be managed through.
+// TestNothingElseListens: only the management interfaces open a port or socket through which the program is managed.
 func TestNothingElseListens(t *testing.T) {
-	can := regexp.MustCompile("[\"`](?:net[\"`]|net/http|net/rpc|google\\.golang\\.org/grpc)") // by what it imports
+	can := regexp.MustCompile("[\"`](?:net[\"`]|net/http|net/rpc|google\\.golang\\.org/grpc)") // judged by its imports
 	isOther := func(path string, text []byte) bool {
 		return !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "test/") && !isManaged(path) && can.Match(text)
 	}
@@ -326,7 +322,7 @@ func TestNothingElseListens(t *testing.T) {
 	})
 }
 
-// TestRowsAreFound shows the index what it must find and what it must not.
+// TestRowsAreFound checks what the index finds and what it does not.
 func TestRowsAreFound(t *testing.T) {
 	const text = `package x
 // Row 1 is named by no test.

@@ -4,12 +4,12 @@ import "strings"
 
 // Floors, in percent of the statements of a package.
 const (
-	engineFloor  = 95 // what decides about every bit that a peer sends
+	engineFloor  = 95 // code that interprets every bit that a peer sends
 	generalFloor = 85
-	faceFloor    = 75 // what only reads flags and prints, of which much is tried in guests
+	faceFloor    = 75 // code that only reads flags and prints, much of which is tested in guests
 )
 
-// engines are the packages with the higher floor.
+// engines lists the packages with the higher floor.
 var engines = map[string]bool{
 	"capsule":                              true,
 	"internal/group":                       true,
@@ -19,7 +19,7 @@ var engines = map[string]bool{
 	"rdmatransport/softroce/internal/wire": true,
 }
 
-// faces are the packages that are commands and nothing else.
+// faces lists the packages that only implement commands.
 var faces = map[string]bool{
 	"cmd/nvmeof/internal/administer":     true,
 	"cmd/nvmeof/internal/attachcommand":  true,
@@ -34,7 +34,7 @@ var faces = map[string]bool{
 	"cmd/nvmeof/internal/targetcommand":  true,
 }
 
-// exempt are the packages without a floor, each with the reason.
+// exempt lists the packages without a floor, each with the reason.
 var exempt = map[string]string{
 	"cmd/nvmeof/internal/sandbox":        "runs in processes that may write no file, the counts neither",
 	"internal/boottime":                  "4 statements, one of which is for a kernel without this clock",
@@ -42,7 +42,7 @@ var exempt = map[string]string{
 	"rdmatransport/verbs/internal/ccall": "14 statements, three of which are for a machine without memory",
 }
 
-// exemption is why a package has no floor, empty where it has one.
+// exemption returns why a package has no floor, or "" if it has one.
 func exemption(pkg string) string {
 	if strings.HasPrefix(pkg, "test/") {
 		return "for tests, or run by them in guests"

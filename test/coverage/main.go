@@ -29,14 +29,14 @@ func main() {
 	}
 }
 
-// options are which tests are run, and what is said.
+// options say which tests to run and what to print.
 type options struct {
 	tests string
 	keep  string
 	all   bool
 }
 
-// errBelow: a package is below its floor.
+// errBelow is returned if a package is below its floor.
 var errBelow = errors.New("packages are below their floors")
 
 func (o *options) run(out io.Writer) error {
@@ -61,11 +61,11 @@ func (o *options) run(out io.Writer) error {
 	return errors.Join(testErr, report(out, perPackage(blocks), o.all))
 }
 
-// mostAgain is how many packages are tested once more.
+// mostAgain is the maximum number of packages that are tested again.
 const mostAgain = 3
 
-// test runs all tests. Those of packages that failed beside others are run once more without others
-// beside them, as .ci/run does: the machine may have been too busy for what a test wants of time.
+// test runs all tests. Packages that failed are tested once more, one at a time, as .ci/run does: the machine may have
+// been too busy for a test with a time limit.
 func test(dir string, args []string, out io.Writer) error {
 	var said bytes.Buffer
 	err := testPackages(dir, args, io.MultiWriter(out, &said), "./...")
@@ -77,8 +77,8 @@ func test(dir string, args []string, out io.Writer) error {
 	return testPackages(dir, append([]string{"-p=1"}, args...), out, again...)
 }
 
-// testPackages runs the tests of packages. Not only the test programs leave their counts in dir: so does
-// each process that they start from their own file. go test would set that variable itself.
+// testPackages runs the tests of packages. The test programs and the processes that they start from their own
+// executable write their counts into dir. The variable GOCOVERDIR is set by env, because go test would override it.
 func testPackages(dir string, args []string, out io.Writer, packages ...string) error {
 	args = append([]string{"test", "-count=1", "-covermode=set", "-coverpkg=./...", "-exec=env GOCOVERDIR=" + dir}, args...)
 	args = append(args, packages...)
@@ -87,7 +87,7 @@ func testPackages(dir string, args []string, out io.Writer, packages ...string) 
 
 var failedLine = regexp.MustCompile(`(?m)^FAIL\t(\S+)\s`)
 
-// failed are the packages whose tests failed, by what go test says.
+// failed returns the packages whose tests failed, from the output of go test.
 func failed(said string) (packages []string) {
 	for _, m := range failedLine.FindAllStringSubmatch(said, -1) {
 		packages = append(packages, m[1])
@@ -102,7 +102,7 @@ func run(out io.Writer, name string, args ...string) error {
 	return c.Run()
 }
 
-// report prints a line for each package that is below its floor, or with all for each one.
+// report prints a line for each package below its floor, or with all for each package.
 func report(out io.Writer, packages map[string]count, all bool) error {
 	var below error
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)

@@ -10,17 +10,16 @@ import (
 // module is the import path of the repository's root.
 const module = "github.com/nvmeof-go/nvmeof"
 
-// A block is a piece of source without a branch, as in a profile: its file, and where it
-// begins and ends there.
+// A block is a piece of source without a branch, as in a profile: its file and its position there.
 type block struct{ file, place string }
 
-// blocks are the statements of each block, and whether a test has been there.
+// blocks holds the number of statements of each block and whether a test executed it.
 type blocks map[block]struct {
 	statements int
 	covered    bool
 }
 
-// parse reads a profile, whose lines are
+// parse parses a profile, whose lines are
 //
 //	file:line.column,line.column statements count
 func parse(profile string) (blocks, error) {
@@ -46,12 +45,12 @@ func parse(profile string) (blocks, error) {
 	return all, nil
 }
 
-// A count is how many statements there are, and how many of them a test has executed.
+// A count is the number of statements and the number of those that a test executed.
 type count struct{ all, covered int }
 
 func (c count) percent() float64 { return 100 * float64(c.covered) / float64(max(c.all, 1)) }
 
-// perPackage adds up the blocks of each folder.
+// perPackage adds up the blocks of each directory.
 func perPackage(all blocks) map[string]count {
 	sum := map[string]count{}
 	for k, b := range all {

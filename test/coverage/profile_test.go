@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReport: a block counts once, and as executed if any test was there; a package below its
-// floor is a failure and is named.
+// TestReport: a block counts once, and as executed if any test executed it; a package below its floor is reported by
+// name and is a failure.
 func TestReport(t *testing.T) {
 	const profile = "mode: set\n" +
 		module + "/capsule/a.go:1.2,3.4 19 0\n" +

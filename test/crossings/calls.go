@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// callees are the functions that a call may reach, as far as types show. Conversions,
-// built-in functions and variables of function types have none.
+// callees returns the functions that a call may reach, as far as types show. Conversions, built-in functions and
+// variables of function types have none.
 func (t *tree) callees(u *unit, call *ast.CallExpr) []*types.Func {
 	fun := ast.Unparen(call.Fun)
 	switch f := fun.(type) {
@@ -29,8 +29,8 @@ func (t *tree) callees(u *unit, call *ast.CallExpr) []*types.Func {
 	return nil
 }
 
-// behind is the function that an object is, or where it is a method of an interface those
-// of the folder's types that implement it; where there are none, the method itself.
+// behind returns the function of an object. For a method of an interface it returns the methods of the folder's types
+// that implement the interface, or the method itself if there are none.
 func (t *tree) behind(o types.Object, s *types.Selection) []*types.Func {
 	f, ok := o.(*types.Func)
 	if !ok {
@@ -55,14 +55,13 @@ func (t *tree) behind(o types.Object, s *types.Selection) []*types.Func {
 	return out
 }
 
-// outside reports whether a function is a method of an interface of the folder that no type
-// of the folder implements.
+// outside reports whether a function is a method of an interface of the folder that no type of the folder implements.
 func (t *tree) outside(f *types.Func) bool {
 	recv := f.Signature().Recv()
 	return recv != nil && types.IsInterface(recv.Type())
 }
 
-// callsIn calls yield with each call of a declared function, function literals included.
+// callsIn calls yield with each call in a declared function, function literals included.
 func callsIn(decl *ast.FuncDecl, yield func(*ast.CallExpr)) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		if c, ok := n.(*ast.CallExpr); ok {
@@ -85,5 +84,5 @@ func (t *tree) functions(yield func(u *unit, decl *ast.FuncDecl, f *types.Func))
 	}
 }
 
-// short is a function's name without the module's.
+// short returns a function's name without the module path.
 func short(f *types.Func) string { return strings.ReplaceAll(f.FullName(), module+"/", "") }

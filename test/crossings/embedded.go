@@ -6,9 +6,8 @@ import (
 	"go/types"
 )
 
-// embedded finds structures that embed a type of another package of the folder: whose
-// methods they have can then not be seen where they are called, and what is a lock of one
-// package is one of both.
+// embedded finds structures that embed a type of another package of the folder. Calls of the promoted methods do not
+// show their package, and a lock of one package would become one of both.
 func (t *tree) embedded() (findings []string) {
 	for _, u := range t.packages {
 		for _, file := range u.files {

@@ -23,9 +23,9 @@ const module = "github.com/nvmeof-go/nvmeof"
 type tree struct {
 	root     string // of the repository
 	fset     *token.FileSet
-	packages []*unit // each after those that it imports
+	packages []*unit // each after the packages that it imports
 	byPath   map[string]*unit
-	concrete []types.Type // types of the folder that are no interfaces
+	concrete []types.Type // types of the folder that are not interfaces
 }
 
 // A unit is one package.
@@ -33,17 +33,17 @@ type unit struct {
 	*types.Package
 	info  *types.Info
 	files []*ast.File
-	above map[string]bool // packages of the folder that import it, directly or not
+	above map[string]bool // packages of the folder that import it, directly or indirectly
 }
 
-// listed is what go list prints of a package.
+// listed is go list's description of a package.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 }
 
-// load reads and checks the packages of a folder. What they import from elsewhere is read
-// as the compiler left it.
+// load parses and type-checks the packages of a folder. Other packages that they import are read from the compiler's
+// export data.
 func load(folder string) (*tree, error) {
 	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./"+folder+"/...").Output()
 	if err != nil {
@@ -82,7 +82,7 @@ func load(folder string) (*tree, error) {
 	return t, nil
 }
 
-// reason is an error of a program, with what it said.
+// reason returns the error of a program with its output.
 func reason(what string, err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -91,7 +91,7 @@ func reason(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// importFunc is an importer.
+// importFunc implements types.Importer.
 type importFunc func(string) (*types.Package, error)
 
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }
@@ -123,7 +123,7 @@ func (t *tree) check(p listed, rest types.Importer) error {
 	return nil
 }
 
-// order notes who is above whom, and which types there are.
+// order records which packages are above others, and the types.
 func (t *tree) order() {
 	for _, u := range t.packages {
 		for _, i := range u.Imports() {
@@ -138,7 +138,7 @@ func (t *tree) order() {
 	}
 }
 
-// raise notes that a package is below another one, with all that it imports.
+// raise records that a package, with all that it imports, is below another.
 func (t *tree) raise(below, above string) {
 	u := t.byPath[below]
 	if u == nil {

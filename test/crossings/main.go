@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// options are what is counted, and what it may be at most.
+// options say what to count, and the limits.
 type options struct {
 	folder          string
 	list            bool

@@ -18,20 +18,19 @@ type crossing struct {
 	times    int
 	at       string
 	from, to string
-	within   bool // both are of the folder
+	within   bool // both packages are in the folder
 }
 
-// A block is what the coverage counters count: statements of a file that are executed
-// together.
+// A block is the unit of the coverage counters: statements of a file that are executed together.
 type block struct {
 	file                               string
 	line, column, lastLine, lastColumn int
 }
 
-// few and many READs are carried out: what differs is the READs.
+// few and many are the numbers of READs in the two runs, whose difference is due to READs alone.
 const few, many = 100, 1100
 
-// callsOf are the calls between packages of one READ.
+// callsOf returns the calls between packages of one READ.
 func (t *tree) callsOf(folder string) ([]crossing, error) {
 	dir, err := os.MkdirTemp("", "crossings-")
 	if err != nil {
@@ -61,7 +60,7 @@ func (t *tree) callsOf(folder string) ([]crossing, error) {
 				if inModule(g.Pkg()) && (g.Pkg() != u.Package || t.outside(g)) {
 					name := strings.TrimPrefix(at.Filename, t.root+"/")
 					out = append(out, crossing{times, fmt.Sprintf("%s:%d", name, at.Line), short(f), short(g), t.byPath[path(g)] != nil && !t.outside(g)})
-					break // one of them is executed
+					break // only one of them is executed
 				}
 			}
 		})
@@ -72,8 +71,7 @@ func (t *tree) callsOf(folder string) ([]crossing, error) {
 	return out, nil
 }
 
-// counted runs TestReads with that many READs, and returns how often each block was
-// executed.
+// counted runs TestReads with the given number of READs and returns how often each block was executed.
 func (t *tree) counted(dir, folder string, reads int) (map[block]int, error) {
 	name := filepath.Join(dir, fmt.Sprint(reads))
 	cmd := exec.Command("go", "test", "-count=1", "-run", "^TestReads$", "-covermode=atomic", "-coverpkg", "./"+folder+"/...",
@@ -102,9 +100,8 @@ func (t *tree) counted(dir, folder string, reads int) (map[block]int, error) {
 	return out, nil
 }
 
-// executed is how often what is at a position of a function was. The expression of a case,
-// for which there is no counter, is executed as often as its switch, but for the times that
-// a case above it was taken.
+// executed returns how often the code at a position of a function was executed. The expression of a case has no
+// counter. It is executed as often as its switch, less the times that a case above it was taken.
 func (t *tree) executed(blocks map[block]int, u *unit, decl *ast.FuncDecl, pos token.Pos) int {
 	at := t.fset.Position(pos)
 	file := u.Path() + "/" + filepath.Base(at.Filename)
@@ -122,7 +119,7 @@ func (t *tree) executed(blocks map[block]int, u *unit, decl *ast.FuncDecl, pos t
 	return n
 }
 
-// caseOf finds the switch in one of whose case expressions a position is, and which that is.
+// caseOf finds the switch whose case expressions contain a position, and the index of that case.
 func caseOf(decl *ast.FuncDecl, pos token.Pos) (cases *ast.SwitchStmt, at int) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		s, ok := n.(*ast.SwitchStmt)
@@ -141,7 +138,7 @@ func caseOf(decl *ast.FuncDecl, pos token.Pos) (cases *ast.SwitchStmt, at int) {
 	return cases, at
 }
 
-// blockAt is the innermost block at a position.
+// blockAt returns the innermost block at a position.
 func blockAt(blocks map[block]int, file string, at token.Position) (best block, found bool) {
 	for b := range blocks {
 		if b.file != file || !b.has(at) {

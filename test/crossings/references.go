@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// references counts the references between rooms of the folder, and lists those that go
-// back up.
+// references counts the references between rooms of the folder, and lists those that go back up.
 func (t *tree) references() (up []string, all int) {
 	seen := map[[2]string]bool{}
 	note := func(from, to string, back bool) {
@@ -49,8 +48,8 @@ func path(f *types.Func) string {
 	return f.Pkg().Path()
 }
 
-// handed finds functions that are handed to a package below, and assertions that what it
-// has is of a type of this one.
+// handed finds functions that are passed to a package below, and assertions that a value of such a package has a type
+// of this one.
 func (t *tree) handed(u *unit, decl *ast.FuncDecl, note func(to types.Object, what string)) {
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {

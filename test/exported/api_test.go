@@ -21,8 +21,7 @@ var update = flag.Bool("update", false, "write the file of the newest version in
 
 const changelog = "../../CHANGELOG.md"
 
-// public loads the packages that other modules can import, from what the compiler
-// exports of them.
+// public loads the packages that other modules can import, from the compiler's export data.
 func public(t *testing.T) []*types.Package {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Export}}", "./...")
@@ -67,7 +66,7 @@ func described(t *testing.T) *describer {
 	return d
 }
 
-// newest is the newest version in CHANGELOG.md, and what is said of changes since.
+// newest returns the newest version in CHANGELOG.md, and the text on changes since.
 func newest(t *testing.T) (version, unreleased string) {
 	t.Helper()
 	text, err := os.ReadFile(changelog)
@@ -81,8 +80,8 @@ func newest(t *testing.T) (version, unreleased string) {
 	return "v" + string(m[2]), string(m[1])
 }
 
-// TestAPI compares the public interface with that of the newest version. Additions are
-// free, but for a method of an interface.
+// TestAPI compares the public interface with that of the newest version. Additions are allowed, except a method of an
+// interface.
 func TestAPI(t *testing.T) {
 	d := described(t)
 	for _, leak := range slices.Compact(d.leaks) {
@@ -108,8 +107,7 @@ func TestAPI(t *testing.T) {
 	t.Logf("%d lines, %d of %s", len(d.lines), bytes.Count(before, []byte("\n")), version)
 }
 
-// unsaid are lines that there were and are no more, whose symbols the list of changes
-// does not name.
+// unsaid returns the lines of before that are missing in now and whose symbols the changelog does not name.
 func unsaid(before, now, changes string) (findings []string) {
 	kept := map[string]bool{}
 	for line := range strings.Lines(now) {

@@ -11,21 +11,20 @@ import (
 
 const module = "github.com/nvmeof-go/nvmeof"
 
-// internalType is a type of an internal package, as qualified names it.
+// internalType matches a type of an internal package, as types.TypeString writes it.
 var internalType = regexp.MustCompile(`[\w/]+/internal/[\w/]+\.\w+`)
 
-// A describer turns packages into lines. Types of internal packages have the name of the
-// public alias for them.
+// A describer describes packages as lines. A type of an internal package is named by its public alias.
 type describer struct {
 	aliases map[string]string // "x/internal/y.T" to "x.T"
 	lines   []string
 	leaks   []string // internal types that a program cannot name
 }
 
-// local is the path of a package inside the module.
+// local returns the path of a package within the module.
 func local(p *types.Package) string { return strings.TrimPrefix(p.Path(), module+"/") }
 
-// learn finds the aliases of a package.
+// learn records the aliases of a package.
 func (d *describer) learn(p *types.Package) {
 	for _, name := range p.Scope().Names() {
 		o, ok := p.Scope().Lookup(name).(*types.TypeName)
@@ -41,7 +40,7 @@ func (d *describer) learn(p *types.Package) {
 	}
 }
 
-// text is a type in words.
+// text returns a type as text.
 func (d *describer) text(t types.Type, where string) string {
 	s := types.TypeString(t, func(p *types.Package) string { return local(p) })
 	return internalType.ReplaceAllStringFunc(s, func(name string) string {
@@ -53,7 +52,7 @@ func (d *describer) text(t types.Type, where string) string {
 	})
 }
 
-// signature is that of a function without the names of its parameters.
+// signature returns the type of a function without the names of its parameters.
 func (d *describer) signature(s *types.Signature, where string) string {
 	bare := func(t *types.Tuple) *types.Tuple {
 		var vars []*types.Var
@@ -98,8 +97,7 @@ func (d *describer) add(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// describeType adds a type's underlying type, fields and methods. A type that is an alias
-// of an internal one is described in its place.
+// describeType adds a type's underlying type, fields and methods. An internal type is described under its public alias.
 func (d *describer) describeType(pkg, name string, o *types.TypeName) {
 	t := o.Type()
 	if o.IsAlias() {
@@ -145,8 +143,7 @@ func (d *describer) describeType(pkg, name string, o *types.TypeName) {
 	}
 }
 
-// describeInterface has all methods in one line too, since one more breaks those who
-// implement the interface.
+// describeInterface adds also a line with all methods, because a new method breaks types that implement the interface.
 func (d *describer) describeInterface(pkg, name, where string, u *types.Interface) {
 	var methods []string
 	for m := range u.Methods() {
@@ -159,8 +156,7 @@ func (d *describer) describeInterface(pkg, name, where string, u *types.Interfac
 	d.add(pkg+"type %s interface { %s }", name, strings.Join(methods, ", "))
 }
 
-// symbol is what a line of a package's interface is about, as Go's documentation names
-// it: "host.Controller.ID".
+// symbol returns what a line of a package's interface describes, named as in Go's documentation: "host.Controller.ID".
 func symbol(line string) string {
 	path, rest, _ := strings.Cut(strings.TrimPrefix(line, "pkg "), ", ")
 	pkg := path[strings.LastIndexByte(path, '/')+1:]

@@ -1,4 +1,4 @@
-// Package exported keeps the module's public Go interface: a text file for each version, one
-// line for each thing that a program can name. What an earlier version had and the source
-// has no more, or has otherwise, is an incompatible change, and CHANGELOG.md must name it.
+// Package exported checks the module's public Go interface. It has a text file for each version, with one line for each
+// thing that a program can name. If the source lacks or changes a line of an earlier version, the change is
+// incompatible, and CHANGELOG.md must name it.
 package exported

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A call is what the process of a test asks of the one that serves the file system. (Package net/rpc would bring
-// an HTTP server into the executable of each test.)
+// A call is a request of the test's process to the process that serves the file system. (Package net/rpc would add an
+// HTTP server to the executable of each test.)
 type call struct {
 	Method string
 	Fault  Fault  // of inject
@@ -28,7 +28,7 @@ type answer struct {
 	Log     Log
 }
 
-// A caller has one call at a time answered.
+// A caller makes one call at a time.
 type caller struct {
 	mu  sync.Mutex
 	in  *gob.Decoder
@@ -49,13 +49,13 @@ func (c *caller) call(q call) (a answer, err error) {
 	return a, err
 }
 
-// served is what the other process calls.
+// served handles the calls of the other process.
 type served struct {
 	s       *server
 	devices net.Conn
 }
 
-// serve answers until the connection ends.
+// serve answers calls until the connection ends.
 func (v *served) serve(c net.Conn) {
 	in, out := gob.NewDecoder(c), gob.NewEncoder(c)
 	for {
@@ -103,7 +103,7 @@ func (v *served) carryOut(q *call, a *answer) error {
 	return nil
 }
 
-// mounted serves what the other process has mounted, whose descriptor it sends.
+// mounted serves the file system that the other process has mounted. It receives the FUSE descriptor.
 func (v *served) mounted() error {
 	b, oob := make([]byte, 1), make([]byte, 64)
 	_, n, _, _, err := v.devices.(*net.UnixConn).ReadMsgUnix(b, oob)
@@ -122,6 +122,6 @@ func (v *served) mounted() error {
 	if err != nil {
 		return err
 	}
-	go server.Serve() // ends when it is taken away
+	go server.Serve() // ends when the file system is unmounted
 	return server.WaitMount()
 }

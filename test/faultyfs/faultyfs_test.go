@@ -65,7 +65,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestCrash: what was synced stays, and what was not may go.
+// TestCrash: synced data survive, and other data may be lost.
 func TestCrash(t *testing.T) {
 	Run(t, func(t *testing.T, fs *FS) {
 		lost := 0
@@ -93,8 +93,8 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// TestImages: a file that is replaced with an fsync too few is found empty, or not at all,
-// and one that is replaced well has always one of its contents.
+// TestImages: a file that is replaced with an fsync missing may be found empty or missing, and one that is replaced
+// correctly always has one of its two contents.
 func TestImages(t *testing.T) {
 	Run(t, func(t *testing.T, fs *FS) {
 		for _, syncs := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// TestBlocks: storage is counted, and given back.
+// TestBlocks: storage is counted when it is allocated and freed.
 func TestBlocks(t *testing.T) {
 	Run(t, func(t *testing.T, fs *FS) {
 		f, err := os.Create(filepath.Join(fs.Dir, "f"))

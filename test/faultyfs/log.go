@@ -17,25 +17,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Log is a state and the changes after it.
+// A Log is a base state and the changes after it.
 type Log struct {
 	Base    map[uint64]*Node
 	Changes []Change
 }
 
-// A fate is what becomes of a change that is not durable.
+// A fate is what happens to a change that is not durable.
 type fate uint8
 
 const (
 	lost fate = iota
 	kept
-	torn // of a write the first half of its sectors
+	torn // only the first half of a write's sectors
 	ragged
 )
 
-// unsure lists the changes among the first n that a power failure may undo.
+// unsure returns those of the first n changes that a power failure may undo.
 func (l *Log) unsure(n int) (out []int) {
-	synced := map[uint64]bool{} // later in the log
+	synced := map[uint64]bool{} // by a later entry of the log
 	for i := n - 1; i >= 0; i-- {
 		c := &l.Changes[i]
 		switch {
@@ -50,10 +50,10 @@ func (l *Log) unsure(n int) (out []int) {
 	return out
 }
 
-// image is the state after the first n changes, of which some have a fate.
+// image returns the state after the first n changes, with the given fates.
 func (l *Log) image(n int, fates map[int]fate, rnd *rand.Rand) tree {
 	t := tree(l.Base).clone()
-	cut := map[uint64]bool{} // directories of which an entry was lost: later ones are too
+	cut := map[uint64]bool{} // directories that lost an entry: their later changes are lost too
 	for i := range l.Changes[:n] {
 		c := l.Changes[i]
 		f, is := fates[i]
@@ -66,7 +66,7 @@ func (l *Log) image(n int, fates map[int]fate, rnd *rand.Rand) tree {
 				f = lost
 			}
 		}
-		if c.Kind == Make && f == lost && t[c.Of] == nil { // the file has what it has, and no name
+		if c.Kind == Make && f == lost && t[c.Of] == nil { // the file has its content but no name
 			t[c.Of] = newNode(c.Dir, c.Mode)
 		}
 		switch {
@@ -89,7 +89,7 @@ func (l *Log) image(n int, fates map[int]fate, rnd *rand.Rand) tree {
 	return t
 }
 
-// crash is a state that a power failure may leave now.
+// crash returns a random state that a power failure may leave now.
 func (l *Log) crash(rnd *rand.Rand) tree {
 	fates := map[int]fate{}
 	for _, i := range l.unsure(len(l.Changes)) {
@@ -98,19 +98,19 @@ func (l *Log) crash(rnd *rand.Rand) tree {
 	return l.image(len(l.Changes), fates, rnd)
 }
 
-// mostImages bounds how many states of one point are looked at.
+// mostImages is the maximum number of states that are tried for one point of the log.
 const mostImages = 256
 
 // An Image is a state that a power failure may leave.
 type Image struct {
-	After int    // changes
-	Last  bool   // after all of them
-	Lost  string // what became of some, in words
+	After int    // number of changes before the failure
+	Last  bool   // the failure is after all changes
+	Lost  string // the changes that were lost or torn, as text
 	tree  tree
 }
 
-// Images yields every different state that a power failure may leave at some point of the
-// log, and at its end again. Where a point has very many it yields some of them.
+// Images yields every different state that a power failure may leave at some point of the log. States at its end are
+// yielded again with Last. For a point with very many states it yields a random selection.
 func (l *Log) Images() iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
 		seen, rnd := map[string]bool{}, rand.New(rand.NewPCG(1, 2))
@@ -138,7 +138,7 @@ func (l *Log) words(fates map[int]fate) string {
 	return text
 }
 
-// fates yields what may become of the changes that are unsure after the first n.
+// fates yields the possible fates of the unsure ones of the first n changes.
 func (l *Log) fates(n int, rnd *rand.Rand) iter.Seq[map[int]fate] {
 	unsure := l.unsure(n)
 	choices := func(i int) []fate {
@@ -169,7 +169,7 @@ func (l *Log) fates(n int, rnd *rand.Rand) iter.Seq[map[int]fate] {
 	}
 }
 
-// key tells states apart.
+// key returns a hash of the state.
 func (t tree) key() string {
 	h := sha256.New()
 	t.walk(rootID, "", func(path string, n *Node) error {
@@ -193,7 +193,7 @@ func (t tree) walk(id uint64, path string, f func(string, *Node) error) error {
 	return nil
 }
 
-// Restore puts the state into an empty directory.
+// Restore writes the state into an empty directory.
 func (m *Image) Restore(dir string) error {
 	return m.tree.walk(rootID, "", func(path string, n *Node) error {
 		name := filepath.Join(dir, path)
@@ -217,7 +217,7 @@ func (m *Image) Restore(dir string) error {
 	})
 }
 
-// writeSparse writes what is not zero.
+// writeSparse writes the pages that are not zero.
 func writeSparse(f *os.File, b []byte) error {
 	var zeroes [page]byte
 	for off := 0; off < len(b); off += page {

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideVariable says to a process that it is the one in which a test runs.
+// insideVariable is the environment variable of the process in which a test runs.
 const insideVariable = "NVMEOF_FAULTYFS"
 
-// An FS is the file system, in the process that has it mounted.
+// An FS is the file system, as seen by the process that has it mounted.
 type FS struct {
 	Dir string // where it is mounted
 
@@ -29,8 +29,8 @@ type FS struct {
 	devices *net.UnixConn
 }
 
-// Run runs a test on the file system, in a process of its own. A test calls it first, once,
-// and does everything in f.
+// Run runs a test on the file system, in a process of its own. A test must call it first and once, and do everything in
+// f.
 func Run(t *testing.T, f func(t *testing.T, fs *FS)) {
 	t.Helper()
 	if os.Getenv(insideVariable) == "" {
@@ -52,7 +52,7 @@ func Run(t *testing.T, f func(t *testing.T, fs *FS)) {
 	f(t, fs)
 }
 
-// timeout bounds what a test on the file system takes, in which much can hang.
+// timeout limits a test on the file system, because much can hang in it.
 const timeout = 2 * time.Minute
 
 // outside starts the process in which the test runs, and serves the file system to it.
@@ -68,7 +68,7 @@ func outside(t *testing.T) {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
 	}
 	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(parts, "/"), "-test.v", "-test.timeout="+timeout.String())
-	for _, arg := range os.Args[1:] { // those of the package
+	for _, arg := range os.Args[1:] { // flags of the test's package
 		if !strings.HasPrefix(arg, "-test.") {
 			cmd.Args = append(cmd.Args, arg)
 		}
@@ -81,11 +81,11 @@ func outside(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 		Pdeathsig:   syscall.SIGKILL,
 	}
-	if os.Geteuid() == 0 { // what devices take, a user namespace does not give
+	if os.Geteuid() == 0 { // a user namespace does not give access to devices
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	}
 	s := newServer()
-	go (&served{s, devices}).serve(calls) // ends when the process does
+	go (&served{s, devices}).serve(calls) // ends with the process
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -112,7 +112,7 @@ func outside(t *testing.T) {
 	}
 }
 
-// pair is a pair of connected sockets, of which the second is for the process.
+// pair returns a pair of connected sockets. The second one is for the process.
 func pair(t *testing.T) (net.Conn, *os.File) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -142,7 +142,7 @@ func (f *FS) call(c call) answer {
 	return a
 }
 
-// Mount mounts it at Dir, again after Unmount.
+// Mount mounts the file system at Dir, also after Unmount.
 func (f *FS) Mount() {
 	f.t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -159,33 +159,33 @@ func (f *FS) Mount() {
 	f.call(call{Method: "serve"})
 }
 
-// Unmount takes it away from everybody, also from those who have files open there: all that
-// they do with them fails from now on.
+// Unmount unmounts the file system, also for processes with files open on it: all their operations on these files fail
+// from then on.
 func (f *FS) Unmount() {
 	f.t.Helper()
 	_ = unix.Unmount(f.Dir, unix.MNT_FORCE|unix.MNT_DETACH) // it may not be mounted
 }
 
-// Inject puts a fault in force.
+// Inject activates a fault.
 func (f *FS) Inject(fault Fault) { f.t.Helper(); f.call(call{Method: "inject", Fault: fault}) }
 
-// Release ends all faults, and lets go what hangs.
+// Release ends all faults, and lets hanging requests continue.
 func (f *FS) Release() { f.t.Helper(); f.call(call{Method: "release"}) }
 
-// Space bounds how many bytes there are in all; 0: no bound.
+// Space limits the size of the file system in bytes; 0: no limit.
 func (f *FS) Space(bytes int64) { f.t.Helper(); f.call(call{Method: "space", Bytes: bytes}) }
 
-// Hanging is how many requests hang.
+// Hanging returns the number of hanging requests.
 func (f *FS) Hanging() int { f.t.Helper(); return f.call(call{Method: "hanging"}).Hanging }
 
-// Begin makes what is there durable, and begins the log anew.
+// Begin makes the current state durable and restarts the log.
 func (f *FS) Begin() { f.t.Helper(); f.call(call{Method: "begin"}) }
 
-// Log is what was changed since Begin.
+// Log returns the changes since Begin.
 func (f *FS) Log() *Log { f.t.Helper(); a := f.call(call{Method: "log"}); return &a.Log }
 
-// Crash is a power failure: it takes the file system away, with what was not synced as the
-// seed has it, and mounts it again.
+// Crash simulates a power failure: it unmounts the file system, loses unsynced changes as chosen by the seed, and
+// mounts it again.
 func (f *FS) Crash(seed uint64) {
 	f.t.Helper()
 	f.Unmount()
@@ -193,8 +193,8 @@ func (f *FS) Crash(seed uint64) {
 	f.Mount()
 }
 
-// EveryCrash calls check for each state that a power failure since Begin may have left, with
-// that state at Dir, on an ordinary file system. What has files open on the file system itself keeps them.
+// EveryCrash calls check for each state that a power failure since Begin may have left. The state is then at Dir, on an
+// ordinary file system. Files that are open on the file system itself stay open.
 func (f *FS) EveryCrash(check func(m *Image)) {
 	f.t.Helper()
 	l := f.Log()

@@ -18,15 +18,15 @@ import (
 type Op uint16
 
 const (
-	OpOpen Op = 1 << iota // also create
+	OpOpen Op = 1 << iota // including create
 	OpRead
 	OpWrite
 	OpSync // of a file
 	OpSyncDir
 	OpRename
 	OpAllocate
-	OpLook    // at names and attributes
-	OpEntries // of directories are made and removed
+	OpLook    // of names and attributes
+	OpEntries // creation and removal of directory entries
 
 	OpAll = OpEntries<<1 - 1
 )
@@ -34,25 +34,25 @@ const (
 // A Fault is what happens to some requests.
 type Fault struct {
 	Ops   Op
-	Name  string        // of the file in its directory; empty: all
-	Err   syscall.Errno // the result; 0: as usual, after Release where it hangs
+	Name  string        // of the file, without its directory; empty: all
+	Err   syscall.Errno // the result; 0: the usual one, after Release if it hangs
 	Hang  bool
-	Skip  int  // so many are let through first
-	Count int  // then so many fail; 0: all
-	Lie   bool // reads return other data than was written, without an error
-	Short bool // writes are carried out to their half
+	Skip  int  // number of requests that succeed first
+	Count int  // number of requests that then fail; 0: all
+	Lie   bool // reads return wrong data without an error
+	Short bool // writes only write the first half
 }
 
-// A server is the file system. What kernel it is mounted in does not matter.
+// A server is the file system, independent of where it is mounted.
 type server struct {
 	fuse.RawFileSystem
 
 	mu     sync.Mutex
 	live   tree
 	log    Log
-	names  map[uint64]string // the last one of each node
+	names  map[uint64]string // the last name of each node
 	next   uint64
-	space  int64 // bytes; 0: enough
+	space  int64 // bytes; 0: no limit
 	faults []*Fault
 	seen   map[*Fault]int
 	thaw   chan struct{} // closed by release
@@ -67,7 +67,7 @@ func newServer() *server {
 
 func (s *server) String() string { return "faulty" }
 
-// enter decides about a request, and locks the server unless it fails.
+// enter applies the faults to a request, and returns with the server locked unless the request fails.
 func (s *server) enter(op Op, name string) (*Fault, fuse.Status) {
 	s.mu.Lock()
 	f := s.find(op, name)
@@ -102,7 +102,7 @@ func (s *server) find(op Op, name string) *Fault {
 	return nil
 }
 
-// release ends all faults; what hangs goes on.
+// release ends all faults and lets hanging requests continue.
 func (s *server) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,13 +111,13 @@ func (s *server) release() {
 	s.thaw = make(chan struct{})
 }
 
-// change makes a change and logs it. Called with mu held.
+// change makes a change and logs it. The caller holds mu.
 func (s *server) change(c Change) {
 	s.log.Changes = append(s.log.Changes, c)
 	s.live.apply(&c)
 }
 
-// begin makes a state the one that is durable.
+// begin makes t the current and durable state.
 func (s *server) begin(t tree) {
 	s.live, s.log = t, Log{Base: t.clone()}
 }
@@ -319,7 +319,7 @@ func (s *server) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32
 	return uint32(len(data)), fuse.OK
 }
 
-// room reports whether there is storage for a range of a file. Called with mu held.
+// room reports whether there is space for a range of a file. The caller holds mu.
 func (s *server) room(id uint64, offset, length int64) fuse.Status {
 	if s.space == 0 {
 		return fuse.OK

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// sector is what a drive writes in one piece, in bytes.
+// sector is the unit in which a drive writes atomically, in bytes.
 const sector = 512
 
-// page is what the file system allocates, in bytes.
+// page is the allocation unit of the file system, in bytes.
 const page = 4096
 
-// rootID is the directory that is mounted.
+// rootID is the node of the root directory.
 const rootID = 1
 
 // A Node is a file or a directory of a state.
@@ -22,7 +22,7 @@ type Node struct {
 	Dir     bool
 	Mode    uint32
 	Data    []byte
-	Pages   map[int64]bool // that have storage
+	Pages   map[int64]bool // pages with allocated storage
 	Attrs   map[string][]byte
 	Entries map[string]uint64
 }
@@ -60,7 +60,7 @@ func (n *Node) allocate(offset, length int64) {
 	}
 }
 
-// free makes a hole, as far as it covers whole pages.
+// free makes a hole of the whole pages within a range.
 func (n *Node) free(offset, length int64) {
 	for p := (offset + page - 1) / page; (p+1)*page <= offset+length; p++ {
 		delete(n.Pages, p)
@@ -80,7 +80,7 @@ func (t tree) clone() tree {
 	return c
 }
 
-// Kind is what a change does.
+// Kind is the kind of a change.
 type Kind uint8
 
 const (
@@ -96,11 +96,11 @@ const (
 	Sync // of a file or a directory
 )
 
-// A Change is one entry of the log. It is of the directory Node where it is of entries.
+// A Change is an entry of the log. Node is the directory if entries change.
 type Change struct {
 	Kind     Kind
 	Node     uint64
-	Name, To string // of entries, or of an attribute
+	Name, To string // of entries or an attribute
 	Of       uint64 // Make: the new node; Rename: the new directory
 	Dir      bool
 	Mode     uint32
@@ -112,7 +112,7 @@ type Change struct {
 // ofEntries reports whether a change is of a directory's entries.
 func (c *Change) ofEntries() bool { return c.Kind == Make || c.Kind == Rename || c.Kind == Remove }
 
-// apply makes a change. Of a state that has lost a part some cannot be made.
+// apply makes a change. In a state that has lost earlier changes some changes cannot be made and are ignored.
 func (t tree) apply(c *Change) {
 	n := t[c.Node]
 	if n == nil {
@@ -130,7 +130,7 @@ func (t tree) apply(c *Change) {
 		n.truncate(c.Length)
 	case Allocate:
 		n.allocate(c.Offset, c.Length)
-		if c.Dir && c.Offset+c.Length > int64(len(n.Data)) { // it extends
+		if c.Dir && c.Offset+c.Length > int64(len(n.Data)) { // the allocation extends the file
 			n.truncate(c.Offset + c.Length)
 		}
 	case Zero:
@@ -154,7 +154,7 @@ func (t tree) apply(c *Change) {
 	}
 }
 
-// used is how much storage all of it has.
+// used returns the allocated storage in bytes.
 func (t tree) used() (n int64) {
 	for _, f := range t {
 		n += int64(len(f.Pages)) * page

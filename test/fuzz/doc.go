@@ -3,14 +3,12 @@
 //	go run ./test/fuzz                  # all, 2 s each
 //	go run ./test/fuzz -each 1m         # all, a minute each
 //	go run ./test/fuzz -run FuzzParse   # those whose names match
-//	go run ./test/fuzz -for 3m -from 40 # as many as 3 minutes have, from the 40th on
+//	go run ./test/fuzz -for 3m -from 40 # as many as fit into 3 minutes, beginning with the 40th
 //
-// It prints a line for each target: how many inputs it has run, and how many of them reached
-// what none did before. It builds the test program of each package once, which go test -fuzz
-// does for each target, and keeps those inputs where go test -fuzz does, so that the next
-// run begins with them.
+// It prints a line for each target: the number of inputs that were run, and the number of those that reached new code.
+// It builds the test program of each package once, where go test -fuzz builds it for each target. It keeps new inputs
+// in the cache of go test -fuzz, so that the next run begins with them.
 //
-// It fails where a target does. The input is then in testdata/fuzz of the package, and go test
-// runs it from then on; what it shows belongs into a table of the package's tests as a row
-// with a name.
+// It fails if a target fails. The failing input is then in testdata/fuzz of the package, and go test runs it from then
+// on. It should also become a named row in a table of the package's tests.
 package main

@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// options are which targets run, and how long.
+// options say which targets to run and for how long.
 type options struct {
 	each, all time.Duration
 	from      int
@@ -69,15 +69,15 @@ func (o *options) run(out io.Writer) error {
 	return r.run(ctx, len(packages), first)
 }
 
-// A runner runs packages, as many at a time as there are processors, which is better than the
-// targets of one with as many workers: programs are built meanwhile.
+// A runner runs the targets of several packages at a time, one package per processor. That is better than one target
+// with several workers, because programs are built meanwhile.
 type runner struct {
 	out      io.Writer
 	each     time.Duration
-	programs string // folder of the test programs
-	corpus   string // folder of the inputs that were worth keeping
+	programs string // directory of the test programs
+	corpus   string // directory of the inputs that reached new code
 
-	mu      sync.Mutex // protects what follows, and out
+	mu      sync.Mutex // guards todo and the results, and out
 	todo    []target
 	targets int
 	failed  []error
@@ -110,7 +110,7 @@ func (r *runner) next(ctx context.Context) (p target, ok bool) {
 	return p, true
 }
 
-// fuzz builds the program of a package, and runs its targets one after the other.
+// fuzz builds the test program of a package and runs its targets one after the other.
 func (r *runner) fuzz(p target) {
 	program := filepath.Join(r.programs, strings.ReplaceAll(p.dir, "/", "-")+".test")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, "./"+p.dir)

@@ -21,7 +21,7 @@ type target struct {
 
 var declaration = regexp.MustCompile(`(?m)^func (Fuzz\w*)\(\w+ \*testing\.F\)`)
 
-// find returns the packages below root that have targets whose names match, in order.
+// find returns, in order, the packages below root with targets whose names match.
 func find(root string, match *regexp.Regexp) (packages []target, err error) {
 	found := map[string][]string{}
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -52,11 +52,11 @@ func find(root string, match *regexp.Regexp) (packages []target, err error) {
 	return packages, err
 }
 
-// A result is what one target did.
+// A result is the result of one target.
 type result struct {
 	name        string
-	runs, found string // as package testing says them
-	err         error  // with all that it said
+	runs, found string // as printed by package testing
+	err         error  // with the whole output
 }
 
 var (
@@ -64,8 +64,8 @@ var (
 	finding  = regexp.MustCompile(`(?m)^\s*(Failing input written to|panic:|.*_test\.go:\d+:)`)
 )
 
-// judge reads what a target said. Package testing ends some targets that found nothing with
-// "context deadline exceeded" (https://go.dev/issue/75804): that is no failure.
+// judge parses the output of a target. Package testing ends some targets without findings with "context deadline
+// exceeded" (https://go.dev/issue/75804), which is not a failure.
 func judge(name, said string, err error) result {
 	r := result{name: name, runs: "0", found: "0"}
 	for _, m := range progress.FindAllStringSubmatch(said, -1) {

@@ -1,5 +1,5 @@
-// Package golden gives tests the recorded traffic between two Linux kernels
-// that lies in testdata (see README.md there), as IP packets.
+// Package golden provides the recorded traffic between two Linux kernels in testdata (see README.md there) as IP
+// packets, for tests.
 package golden
 
 import (
@@ -17,16 +17,16 @@ var files embed.FS
 
 // A Packet is one recorded UDP datagram to port 4791.
 type Packet struct {
-	Number  int           // from 1, as tshark counts frames
+	Number  int           // from 1, like tshark's frame numbers
 	Time    time.Duration // since the capture's first frame
 	Src     netip.AddrPort
 	Dst     netip.AddrPort
 	IP      []byte // from the IP header to the end of the ICRC
 	ID      uint16 // IPv4 identification; 0 for IPv6
-	Payload []byte // of UDP: from the BTH to the end of the ICRC
+	Payload []byte // of the UDP datagram: from the BTH to the end of the ICRC
 }
 
-// Names lists the captures, without ".pcap", that start with prefix.
+// Names returns the captures whose names start with prefix, without ".pcap".
 func Names(prefix string) []string {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {
@@ -42,7 +42,7 @@ func Names(prefix string) []string {
 	return names
 }
 
-// Text returns what nvme-cli printed: "discover", "id-ctrl" or "id-ns".
+// Text returns the output of nvme-cli that is stored as name: "discover", "id-ctrl" or "id-ns".
 func Text(name string) string {
 	b, err := files.ReadFile(path.Join("testdata", name+".txt"))
 	if err != nil {
@@ -71,7 +71,7 @@ func Load(name string) ([]Packet, error) {
 	return out, nil
 }
 
-// parse reads Ethernet, IPv4 or IPv6 without options, and UDP.
+// parse parses Ethernet, IPv4 or IPv6 without options, and UDP.
 func parse(frame []byte) (Packet, bool) {
 	if len(frame) < 14 {
 		return Packet{}, false

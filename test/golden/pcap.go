@@ -29,8 +29,7 @@ func readFrames(b []byte) ([]frame, error) {
 	return nil, errFormat
 }
 
-// readClassic reads libpcap's format: a 24-byte file header, then a 16-byte
-// header before each frame.
+// readClassic parses libpcap's format: a 24-byte file header, then a 16-byte header before each frame.
 func readClassic(b []byte) ([]frame, error) {
 	if binary.LittleEndian.Uint32(b[20:]) != 1 {
 		return nil, errFormat
@@ -49,8 +48,8 @@ func readClassic(b []byte) ([]frame, error) {
 	return out, nil
 }
 
-// readNextGeneration reads the enhanced packet blocks (type 6) of a pcapng of
-// one interface, whose times are in microseconds unless an option says otherwise.
+// readNextGeneration parses the enhanced packet blocks (type 6) of a pcapng file of one interface, with times in
+// microseconds unless an option says otherwise.
 func readNextGeneration(b []byte) ([]frame, error) {
 	var out []frame
 	for len(b) >= 12 {

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addresses are those of this machine at which endpoints can be: one at a time each, since
-// all of RoCEv2 uses UDP port 4791.
+// addresses are addresses of this machine for the attackers' endpoints. Each can have one endpoint at a time, because
+// all RoCEv2 traffic uses UDP port 4791.
 type addresses struct {
 	target netip.Addr
-	list   []netip.Addr // in turns; empty: 127.0.0.0/8
+	list   []netip.Addr // used in turn; empty: 127.0.0.0/8
 	next   int
 }
 
 var errNoAddress = errors.New("no address is left: give some of this machine with -from")
 
-// addressesFor finds those from which a target can be reached.
+// addressesFor returns the addresses of this machine from which a target can be reached.
 func addressesFor(target netip.Addr, given []netip.Addr) (*addresses, error) {
 	a := &addresses{target: target, list: given}
 	if len(given) > 0 || target.Is4() && target.IsLoopback() {
@@ -34,7 +34,7 @@ func addressesFor(target netip.Addr, given []netip.Addr) (*addresses, error) {
 		if err != nil {
 			continue
 		}
-		// An address of this machine is reached from all others of it.
+		// An address of this machine can be reached from each of its other addresses.
 		if addr := p.Addr(); addr.Is4() == target.Is4() && addr != target && !addr.IsLinkLocalUnicast() && (!addr.IsLoopback() || target.IsLoopback()) {
 			a.list = append(a.list, addr)
 		}
@@ -45,7 +45,7 @@ func addressesFor(target netip.Addr, given []netip.Addr) (*addresses, error) {
 	return a, nil
 }
 
-// use opens something at the next address that is free.
+// use calls open with the next address until open finds one that is not in use.
 func use[T any](a *addresses, open func(netip.Addr) (T, error)) (v T, err error) {
 	tries := len(a.list)
 	if tries == 0 {
@@ -62,7 +62,7 @@ func use[T any](a *addresses, open func(netip.Addr) (T, error)) (v T, err error)
 	return v, last
 }
 
-// take is the next address, free or not.
+// take returns the next address, in use or not.
 func (a *addresses) take() netip.Addr {
 	a.next++
 	if len(a.list) > 0 {
@@ -75,7 +75,7 @@ func (a *addresses) take() netip.Addr {
 	return a.take()
 }
 
-// many are as many addresses as there are, n at most, to forge packets from.
+// many returns at most n addresses, and no more than there are, to forge packets from.
 func (a *addresses) many(n int) (out []netip.Addr) {
 	if len(a.list) > 0 {
 		n = min(n, len(a.list))

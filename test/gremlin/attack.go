@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// An arena is a target with what there is beside it.
+// An arena is a target, the honest host beside it and the addresses of attackers.
 type arena struct {
 	o         *options
 	addresses *addresses // of attackers
 	victim    *victim
 	honest    *beside
 	newcomer  *beside
-	at        netip.Addr // of the honest host, where it is ours
+	at        netip.Addr // of the honest host, if it is one of this program
 	blockSize int        // of namespace 1
 }
 
-// A result is a row of what is printed.
+// A result is a row of the printed table.
 type result struct {
 	attack
 	sent, got     uint64  // packets
-	crowded       float64 // the part of all processors that the attacker took from others
+	crowded       float64 // the share of all processors that the attacker took from the others
 	before        sample
 	during, after sample
-	newcomer      time.Duration // the longest that one took
+	newcomer      time.Duration // the longest time to connect
 	newcomerErr   error
 	left          []string
-	took          time.Duration // until nothing was left
+	took          time.Duration // until nothing was left over
 	skipped       string
 	remarks       string
-	faults        []string // what is beyond the bounds
+	faults        []string // the bounds that were exceeded
 }
 
 func attackTarget(ctx context.Context, o options, out io.Writer) error {
@@ -110,15 +110,14 @@ func newArena(ctx context.Context, o *options) (a *arena, err error) {
 	return a, nil
 }
 
-// Where those who behave begin with the addresses of the loopback, of which attackers take the
-// first.
+// First addresses, in the loopback network, of the honest hosts and newcomers. Attackers use those below.
 const (
 	newcomersFrom = 20000
 	honestFrom    = 40000
 	neighbourFrom = 50000
 )
 
-// setting is what those who behave know, whose addresses begin with the first-th.
+// setting returns what a helper process needs to know. Its addresses begin at index first.
 func (o *options) setting(first int) setting {
 	s := setting{Target: o.target, NQN: o.nqn, HostNQN: o.honestNQN, From: o.from, First: first}
 	if !o.honestKey.IsZero() {
@@ -136,19 +135,19 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// again makes an honest host that has lost its target ready for what comes next.
+// again reconnects an honest host that has lost its target, for the next attack.
 func (a *arena) again() error {
 	_, err := a.honest.ask(question{Do: doAgain})
 	return err
 }
 
-// window is how the honest host has fared since the last one.
+// window returns the honest host's results since the last call.
 func (a *arena) window() (sample, error) {
 	r, err := a.honest.ask(question{Do: doWindow})
 	return r.Sample, err
 }
 
-// alone is how it fares with nobody else for a while, and what was used of the processors meanwhile.
+// alone measures the honest host for a while without an attack, and the processor time used meanwhile.
 func (a *arena) alone(ctx context.Context) (s sample, used crowding, err error) {
 	before, err := crowdingOf(a.others())
 	if err != nil {
@@ -167,7 +166,7 @@ func (a *arena) alone(ctx context.Context) (s sample, used crowding, err error) 
 	return s, after.since(before), err
 }
 
-// suffer lets the target suffer one attack.
+// suffer runs one attack against the target and measures its effects.
 func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	res.attack = x
 	if err := a.again(); err != nil {
@@ -227,7 +226,7 @@ func (a *arena) suffer(ctx context.Context, x attack) (res result, err error) {
 	return res, nil
 }
 
-// others are the processes of those who behave, and of the target where it is on this machine.
+// others returns the processes of the honest host and, if it is on this machine, of the target.
 func (a *arena) others() []int {
 	all := []int{a.honest.cmd.Process.Pid}
 	if a.victim.pid != 0 {
@@ -236,7 +235,7 @@ func (a *arena) others() []int {
 	return all
 }
 
-// newcomers connect, one after the other, until the attack has ended.
+// newcomers connects new hosts, one after the other, until the attack has ended.
 func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest time.Duration, fault, err error) {
 	pause := min(a.o.seconds/10, time.Second)
 	for {
@@ -252,7 +251,7 @@ func (a *arena) newcomers(ctx context.Context, attacked <-chan error) (longest t
 	}
 }
 
-// newRandom gives each attack numbers of its own, the same whichever others there are.
+// newRandom returns random numbers that depend on the seed and the attack's name only, not on which other attacks run.
 func newRandom(seed uint64, attack string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(attack))
@@ -268,8 +267,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// judge compares what was measured with the bounds. That of the rate is for the processors that the attacker
-// leaves to others: with a machine of its own it would take none.
+// judge compares the measurements with the bounds. The bound of the rate is scaled by the share of the processors that
+// the attacker left to the others: an attacker on another machine would take none.
 func (r *result) judge(b *bounds) {
 	fault := func(format string, args ...any) { r.faults = append(r.faults, fmt.Sprintf(format, args...)) }
 	if ratio, left := r.ratio(), 1-r.crowded; ratio < b.ratio*left && r.name != neighbourName {
@@ -294,8 +293,8 @@ func (r *result) judge(b *bounds) {
 	}
 }
 
-// ratio is how much of its rate the honest host kept: of what it has without an attack, before and
-// after, since machines have other things to do as well.
+// ratio returns the honest host's rate during the attack relative to its rate without one. That is measured before and
+// after the attack, because the machine also does other work.
 func (r *result) ratio() float64 {
 	quiet := r.before.Rate
 	if r.after.Rate > 0 {

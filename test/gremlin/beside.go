@@ -18,16 +18,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// Who behaves, beside the attack, is in processes of their own, which are this program again: the
-// honest host in one, newcomers in another. So what is measured of them is what the target gives
-// them, and not when the attacker's goroutines let theirs run. They are asked in lines of JSON on
-// their standard input, and answer each with one on their standard output. They end with the
-// input, thus with the process that started them.
+// The honest host and the newcomers run in processes of their own, which execute this program again. So their
+// measurements show what the target gives them, and do not depend on when the attacker's goroutines let theirs run.
+// They read questions, lines of JSON, from standard input and answer each with a line on standard output. They exit at
+// the end of the input, which is when the process that started them exits.
 
-// besideEnv is set for such a process.
+// besideEnv is the environment variable that is set for such a process.
 const besideEnv = "GREMLIN_BESIDE"
 
-// A question is a line of the input.
+// A question is a line of the input of a helper process.
 type question struct {
 	Do      string   // one of the constants
 	Setting *setting `json:",omitempty"` // with doOpen
@@ -35,40 +34,40 @@ type question struct {
 }
 
 const (
-	doOpen   = "open"   // first
-	doHonest = "honest" // begin to work
+	doOpen   = "open"   // must be the first
+	doHonest = "honest" // start the load
 	doWindow = "window"
 	doAgain  = "again"
 	doArrive = "arrive"
 )
 
-// A setting is what those who behave know. The key is not in their arguments, which everybody sees.
+// A setting is what a helper process needs to know. The key is sent here because arguments are visible to every user.
 type setting struct {
 	Target  netip.AddrPort
 	NQN     string
-	HostNQN string // empty: a random one each time
+	HostNQN string // empty: a random one for each host
 	Key     string // empty: none
 	From    []netip.Addr
-	First   int // of the addresses, so that each process begins with others
+	First   int // index of the first address, so that each process uses others
 }
 
-// A reply is a line of the output.
+// A reply is a line of the output of a helper process.
 type reply struct {
 	Err       string        `json:",omitempty"`
 	Sample    sample        // of doWindow
-	At        netip.Addr    // of doHonest: where the host is, not valid where that is not known
+	At        netip.Addr    // of doHonest: the host's address, not valid if unknown
 	Took      time.Duration // of doArrive, also with Err
 	BlockSize int           // of doArrive
 }
 
-// A beside is such a process.
+// A beside is a helper process that runs an honest host or newcomers.
 type beside struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 }
 
-// openBeside starts one, which ends with ctx at the latest.
+// openBeside starts a helper process. It ends with ctx at the latest.
 func openBeside(ctx context.Context, s setting) (*beside, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -93,7 +92,7 @@ func openBeside(ctx context.Context, s setting) (*beside, error) {
 	return b, nil
 }
 
-// ask waits for the reply.
+// ask sends a question and waits for the reply.
 func (b *beside) ask(q question) (r reply, err error) {
 	line, err := json.Marshal(q)
 	if err != nil {
@@ -115,7 +114,7 @@ func (b *beside) close() error {
 	return errors.Join(b.in.Close(), b.cmd.Wait())
 }
 
-// serveBeside is the other side.
+// serveBeside answers questions: it is the main loop of the helper process.
 func serveBeside(ctx context.Context, in io.Reader, out io.Writer) error {
 	var (
 		s     setting
@@ -177,7 +176,7 @@ func serveBeside(ctx context.Context, in io.Reader, out io.Writer) error {
 // neighbourKind is the honest host of the row "neighbour".
 const neighbourKind = "neighbour"
 
-// newHonest is the host that works beside attacks, and where it is, if it is ours.
+// newHonest opens the honest host that works during attacks. at is its address, if it is a host of this program.
 func newHonest(ctx context.Context, o *options, kind string, a *addresses) (h honest, at netip.Addr, err error) {
 	switch kind {
 	case "library", neighbourKind:
@@ -197,9 +196,9 @@ func newHonest(ctx context.Context, o *options, kind string, a *addresses) (h ho
 	return h, at, err
 }
 
-// yieldProcessors gives way to all others: on a machine with few processors the attacker must not
-// take those of who behaves, and of the target. A priority is a thread's, and threads have
-// that of who started them: those that begin meanwhile are seen the second time.
+// yieldProcessors lowers the priority of this process below all others: on a machine with few processors the attacker
+// must not take processor time from the honest hosts and the target. A priority belongs to a thread, and a new thread
+// inherits that of its creator. The second pass finds threads that were created during the first.
 func yieldProcessors() error {
 	for range 2 {
 		threads, err := os.ReadDir(filepath.Join("/proc", "self", "task"))

@@ -7,7 +7,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// A badCommand is a command with so many bytes of data in its capsule.
+// A badCommand is a command and the number of bytes of data in its capsule.
 type badCommand struct {
 	row  int // of the catalogue
 	name string
@@ -16,7 +16,7 @@ type badCommand struct {
 	make func(r *raid) capsule.Command
 }
 
-// described is a command of the first blocks with another descriptor.
+// described returns a read or write of the first blocks with the given SGL descriptor.
 func described(op capsule.IOOpcode, sgl capsule.SGL) func(r *raid) capsule.Command {
 	return func(r *raid) capsule.Command {
 		cmd := r.transfer(op, 0, 4096)
@@ -25,7 +25,7 @@ func described(op capsule.IOOpcode, sgl capsule.SGL) func(r *raid) capsule.Comma
 	}
 }
 
-// descriptor is any 16 bytes: an address, a length or what else is there, and the type.
+// descriptor returns an SGL descriptor of any 16 bytes: an address, a length with the rest, and the type.
 func descriptor(address, rest uint64, kind byte) capsule.SGL {
 	b := make([]byte, 16)
 	for i := range 8 {
@@ -36,7 +36,7 @@ func descriptor(address, rest uint64, kind byte) capsule.SGL {
 	return s
 }
 
-// admin is a command of the admin queue with data in the host's memory.
+// admin returns an admin command that transfers n bytes of the host's memory.
 func admin(op capsule.AdminOpcode, n int, put func(c *capsule.Command)) func(r *raid) capsule.Command {
 	return func(*raid) capsule.Command {
 		cmd := capsule.Command{Opcode: capsule.Opcode(op), Flags: capsule.FlagsSGL, SGL: peer.Keyed(n)}
@@ -147,7 +147,7 @@ func badCommands() []badCommand {
 	}
 }
 
-// opcodes sends each with random fields, and data that are the host's.
+// opcodes sends every opcode with random fields and a data descriptor of the host's memory.
 func opcodes(r *raid) error {
 	var all []int
 	for op := range 512 {
@@ -166,7 +166,7 @@ func opcodes(r *raid) error {
 	})
 }
 
-// An order is what comes when it should not.
+// An order is a command or message that arrives at the wrong time.
 type order struct {
 	row  int // of the catalogue
 	name string

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A crowding is what this process, as the attacker, takes of the machine's processors from those who behave, and
-// from a target on the same machine. An attacker elsewhere takes none of them. It says what has been used until
-// some time, or from one to another.
+// A crowding is the processor time that this process, as the attacker, takes on this machine from the honest hosts and
+// from a target on the same machine. An attacker on another machine takes none. Its values are totals until a time, or
+// differences between two times.
 type crowding struct {
 	now    time.Time
-	lasted time.Duration // between the two
-	idle   time.Duration // of all processors
+	lasted time.Duration // between the two times
+	idle   time.Duration // idle time of all processors
 	own    time.Duration // processor time of this process
-	waited time.Duration // for which threads of the others could have run, and did not
+	waited time.Duration // time for which threads of the others were runnable but did not run
 }
 
-// crowdingOf is that until now, beside other processes.
+// crowdingOf returns the totals until now. The other processes are given by their process IDs.
 func crowdingOf(others []int) (c crowding, err error) {
 	c.now = time.Now()
 	proc, err := procfs.NewDefaultFS()
@@ -48,8 +48,8 @@ func crowdingOf(others []int) (c crowding, err error) {
 	return c, nil
 }
 
-// waitedFor is how long the threads of a process have waited for a processor. One that is gone, as a target that
-// an attack has ended, has waited for none.
+// waitedFor returns how long the threads of a process have waited for a processor. It is 0 for a process that has
+// exited, such as a target that an attack has ended.
 func waitedFor(pid int) (sum time.Duration, err error) {
 	threads, err := procfs.AllThreads(pid)
 	if gone(err) {
@@ -63,21 +63,21 @@ func waitedFor(pid int) (sum time.Duration, err error) {
 		if err != nil && !gone(err) {
 			return 0, fmt.Errorf("how long thread %d waited: %w", t.PID, err)
 		}
-		sum += time.Duration(s.WaitingNanoseconds) // 0 of one that has ended
+		sum += time.Duration(s.WaitingNanoseconds) // 0 if the thread has ended
 	}
 	return sum, nil
 }
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-// since is what was used between two times.
+// since returns the differences from an earlier total.
 func (c crowding) since(before crowding) crowding {
 	return crowding{c.now, c.now.Sub(before.now), c.idle - before.idle, c.own - before.own, c.waited - before.waited}
 }
 
-// share is the part of all processors that was taken: what the attacker used, less what was idle all the
-// same, but no more than the others waited for beyond what they wait for without it. A target that does not run
-// for another reason is not excused. It is 0 to 1.
+// share returns the share of all processors, 0 to 1, that the attacker took from the others. It is the attacker's
+// processor time less what was idle, but at most the time that the others waited beyond what they wait without an
+// attack. So a target that does not run for another reason is not excused.
 func (c crowding) share(alone crowding, processors int) float64 {
 	if c.lasted <= 0 || alone.lasted <= 0 {
 		return 0

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// TestShare: only what somebody else would have used, and waited for, is taken from them.
+// TestShare: only processor time that others waited for counts as taken from them.
 func TestShare(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {
 		own, idle, waited, lasted time.Duration
-		waits                     time.Duration // in a second without an attack
+		waits                     time.Duration // per second without an attack
 		processors                int
 		want                      float64
 	}{
@@ -33,7 +33,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestWaited: who runs on a processor that others have, too, waits for it.
+// TestWaited: a process that shares a processor with others waits for it.
 func TestWaited(t *testing.T) {
 	before, err := crowdingOf([]int{os.Getpid()})
 	if err != nil {
@@ -48,13 +48,13 @@ func TestWaited(t *testing.T) {
 	if d := after.since(before); d.own <= 0 || d.lasted < 20*time.Millisecond || d.waited < 0 {
 		t.Errorf("%+v", d)
 	}
-	// A target that the attack has ended takes nothing from the row, which is to say so.
+	// If the attack has ended the target, its waiting time is 0 and no error, so that the row can report that.
 	if c, err := crowdingOf([]int{1 << 30}); err != nil || c.waited != 0 {
 		t.Errorf("a process that is not there: waited %v, %v", c.waited, err)
 	}
 }
 
-// TestJudgeCrowded: the bound of the rate is for the processors that are left.
+// TestJudgeCrowded: the bound of the rate is scaled by the processors that are left.
 func TestJudgeCrowded(t *testing.T) {
 	b := bounds{ratio: 0.5}
 	for _, c := range []struct {

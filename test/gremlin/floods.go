@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// floods are more of something than there should be, at the rate of -rate.
+// floods returns attacks that send too much of something, at the rate of -rate.
 func floods() []attack {
 	return []attack{
 		{"requests", "connection requests from one address without end", func(r *raid) error { return requestFlood(r, 1) }},
@@ -54,7 +54,7 @@ func floods() []attack {
 	}
 }
 
-// valid is the next packet of a command, without its having been sent.
+// valid returns the next packet of a command without sending it.
 func valid(c *peer.Conn) *packet.Packet {
 	_, ps := c.Capsule(peer.Property(), nil)
 	c.PSN = peer.Add(c.PSN, -1)
@@ -87,7 +87,7 @@ func requestFlood(r *raid, addresses int) error {
 			s := sources[n%len(sources)]
 			n++
 			c := e.New()
-			e.Forget(c) // what comes of it does not matter
+			e.Forget(c) // its answers are ignored
 			m := c.REQ(0, 32)
 			m.SetAddresses(netip.AddrPortFrom(s.addr, 0xc000), e.To)
 			s.socket.Rate = max(1, r.o.rate/len(sources))
@@ -99,7 +99,7 @@ func requestFlood(r *raid, addresses int) error {
 	})
 }
 
-// forge sends from an address of this machine that somebody else uses.
+// forge opens a socket that sends from an address of this machine that is used by another process.
 func (r *raid) forge(a netip.Addr) (*peer.Socket, error) {
 	s, err := peer.Bind(a, 0)
 	if err == nil {
@@ -108,8 +108,8 @@ func (r *raid) forge(a netip.Addr) (*peer.Socket, error) {
 	return s, err
 }
 
-// spoofed claims to be the honest host. Linux counts queue pairs up from 17, so that their
-// numbers need not be guessed.
+// spoofed sends packets in the name of the honest host. Linux numbers queue pairs upward from 17, so that their numbers
+// need not be guessed.
 func spoofed(r *raid) error {
 	if !r.honest.IsValid() {
 		return fmt.Errorf("%w: the honest host has no address of this machine", errSkipped)
@@ -128,7 +128,7 @@ func spoofed(r *raid) error {
 			c := e.New()
 			e.Forget(c)
 			if c.QPN = qpn + 1; qpn%8 == 7 {
-				c.Local = qpn // an identifier that counts up, too
+				c.Local = qpn // communication IDs count up too
 			}
 			c.Remote, c.Peer = e.Random.Uint32(), e.Random.Uint32()&0xffffff
 			m := c.REQ(0, 32)
@@ -169,7 +169,7 @@ func churn(r *raid) error {
 	})
 }
 
-// packetFlood sends what make makes for a queue pair of an association.
+// packetFlood sends the packets that make returns for a queue pair of an association.
 func packetFlood(r *raid, make func(c *peer.Conn, i int) []byte) error {
 	s, err := r.login()
 	if err != nil {
@@ -189,7 +189,7 @@ func packetFlood(r *raid, make func(c *peer.Conn, i int) []byte) error {
 	})
 }
 
-// greedy has all that a host may have at a time.
+// greedy keeps as many reads outstanding as a host is allowed.
 func greedy(r *raid) error {
 	s, err := r.login()
 	if err != nil {
@@ -214,11 +214,11 @@ func greedy(r *raid) error {
 	})
 }
 
-// neighbourName is the row by which that of read-nothing is to be judged on a machine of few
-// processors, of which two hosts and a target leave each other less than half.
+// neighbourName is the row with which the row read-nothing is to be compared on a machine with few processors. There,
+// two hosts and a target leave each other less than half.
 const neighbourName = "neighbour"
 
-// neighbour has the priority of the attacker, being started by it.
+// neighbour runs a second honest host. It has the attacker's priority, because the attacker starts it.
 func neighbour(r *raid) (err error) {
 	b, err := openBeside(r.ctx, r.o.setting(neighbourFrom))
 	if err != nil {

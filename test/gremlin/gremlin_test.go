@@ -21,7 +21,7 @@ import (
 
 const testNQN = "nqn.2026-11.io.example:test"
 
-// some are attacks of which each leaves its own kind of thing.
+// some selects attacks that each leave a different kind of resource.
 const some = "^(log-pages|reads|mutate-capsules)$"
 
 func TestMain(m *testing.M) {
@@ -61,9 +61,8 @@ func serve(t *testing.T, at netip.Addr) (*target.Target, *softroce.Device) {
 	return tgt, device
 }
 
-// attackTest runs some attacks for some tens of milliseconds each. How fast the honest host is says
-// nothing on a machine that runs other tests, but that it is served, that newcomers are, and that nothing
-// is left.
+// attackTest runs some attacks for some tens of milliseconds each. On a machine that runs other tests the honest host's
+// rate means nothing, but it must be served, newcomers must connect, and nothing must be left over.
 func attackTest(t *testing.T, at netip.Addr, from []netip.Addr) {
 	tgt, device := serve(t, at)
 	o := options{
@@ -98,11 +97,11 @@ func TestAttacks(t *testing.T) {
 	attackTest(t, netip.MustParseAddr("127.77.0.1"), nil)
 }
 
-// inNamespace says that a network namespace is the test's own.
+// inNamespace is the environment variable that says that the test runs in a network namespace of its own.
 const inNamespace = "GREMLIN_TEST_NAMESPACE"
 
-// TestAttacksIPv6 does the same with ::1. Who else is on a machine needs addresses of its
-// own, which are given in a network namespace.
+// TestAttacksIPv6 runs the attacks at ::1. There is only one loopback address of IPv6, so the others are added in a
+// network namespace.
 func TestAttacksIPv6(t *testing.T) {
 	if os.Getenv(inNamespace) != "" {
 		var from []netip.Addr
@@ -132,7 +131,7 @@ exec "$0" -test.run '^TestAttacksIPv6$'`, os.Args[0])
 	}
 }
 
-// TestHostile has our host meet some malices, of which each ends it in another way.
+// TestHostile lets our host meet malices that each end it in a different way.
 func TestHostile(t *testing.T) {
 	var out strings.Builder
 	o := options{listen: netip.MustParseAddrPort("127.77.1.1:4420"), host: true, seconds: 5 * time.Second, seed: 1,
@@ -142,7 +141,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestSameSeed: a seed makes the same changes.
+// TestSameSeed: the same seed makes the same changes.
 func TestSameSeed(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {

@@ -20,38 +20,38 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A sample is how an honest host fared for a while.
+// A sample is an honest host's results over a period.
 type sample struct {
-	Rate     float64 // operations a second
+	Rate     float64 // operations per second
 	P99, Max time.Duration
 	Errors   int
-	Err      string // one of them
+	Err      string // one of the errors
 }
 
-// honest works without end, as a host with a few commands at a time does. What it needs is
-// far from all that a target can give, so that it has its rate as long as it has its share.
+// honest is a host that works endlessly with a few commands outstanding. It needs much less than a target can give, so
+// that its rate does not change as long as it gets its share.
 type honest interface {
-	// operate does one operation, the turn-th of a worker.
+	// operate does one operation, number turn of a worker.
 	operate(worker, turn int, buf []byte) error
-	// workers is how many operations it has at a time.
+	// workers returns the number of operations outstanding at a time.
 	workers() int
-	// again makes a host that has lost its target ready for the next attack.
+	// again reconnects a host that has lost its target, for the next attack.
 	again(ctx context.Context) error
 	close()
 }
 
 const (
 	workers   = 4
-	region    = 1 << 20 // what is read and written, from the start of the namespace
+	region    = 1 << 20 // bytes that are read and written, from the start of the namespace
 	readSize  = 4096
-	wroteSize = 16384 // more than capsules hold, so that the target has to fetch it
+	wroteSize = 16384 // larger than in-capsule data, so that the target has to fetch it
 
-	// What the neighbour has at a time, as the attacker of read-nothing has.
+	// The neighbour's reads outstanding and their size, the same as of the attacker of read-nothing.
 	neighbourReads = 16
 	neighbourSize  = 64 << 10
 )
 
-// A load is an honest host's work.
+// A load is the work of an honest host and its measurements.
 type load struct {
 	honest honest
 	stop   atomic.Bool
@@ -62,7 +62,7 @@ type load struct {
 	times  []time.Duration
 	errors int
 	err    error
-	busy   []time.Time // by worker: since when each waits for an answer; zero: it does not
+	busy   []time.Time // by worker: the start of the operation in progress, zero if none
 }
 
 func start(h honest) *load {
@@ -100,14 +100,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// window ends one, and begins the next.
+// window returns the sample of the current window and begins the next.
 func (l *load) window() (s sample) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	n := len(l.times)
 	for _, at := range l.busy {
-		if !at.IsZero() { // as long as it has waited so far
+		if !at.IsZero() { // count the time that an operation in progress has taken so far
 			l.times = append(l.times, now.Sub(later(at, l.began)))
 		}
 	}
@@ -202,10 +202,10 @@ func (h *libraryHost) close() {
 	_ = h.device.Close()
 }
 
-// A deviceHost is somebody else's: a block device of this machine, of which it reads.
+// A deviceHost reads from a block device of this machine, whose host is another program or the kernel.
 type deviceHost struct {
 	file *os.File
-	mem  []byte // aligned, as direct I/O asks for
+	mem  []byte // aligned as direct I/O requires
 }
 
 func newDeviceHost(path string) (*deviceHost, error) {
@@ -234,7 +234,7 @@ func (h *deviceHost) workers() int                { return workers }
 func (h *deviceHost) again(context.Context) error { return nil }
 func (h *deviceHost) close()                      { _ = h.file.Close() }
 
-// noHost is none.
+// noHost is no honest host.
 type noHost struct{}
 
 func (noHost) operate(int, int, []byte) error { time.Sleep(10 * time.Millisecond); return nil }
@@ -247,7 +247,7 @@ func isInUse(err error) bool {
 	return errors.As(err, &inUse)
 }
 
-// arrive measures how long a newcomer takes from nothing to its first block read.
+// arrive measures how long a new host takes to connect and to read its first block.
 func arrive(ctx context.Context, o *options, a *addresses) (d time.Duration, blockSize int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -266,7 +266,7 @@ func arrive(ctx context.Context, o *options, a *addresses) (d time.Duration, blo
 	return d, blockSize, err
 }
 
-// discoverNQN is the first subsystem that the discovery log lists at the target.
+// discoverNQN returns the first subsystem in the target's discovery log page.
 func discoverNQN(ctx context.Context, o *options, a *addresses) (string, error) {
 	device, err := use(a, func(addr netip.Addr) (*softroce.Device, error) { return softroce.Open(softroce.Config{Addr: addr}) })
 	if err != nil {

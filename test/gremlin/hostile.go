@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// A hostile is a target with one namespace that does what a target should, until a malice
-// replaces one of its functions. It belongs to the goroutine of its endpoint.
+// A hostile is a target with one namespace. It behaves correctly until a malice replaces one of its functions. It
+// belongs to the goroutine of its endpoint.
 type hostile struct {
 	endpoint *peer.Endpoint
 	random   *rand.Rand
@@ -22,25 +22,25 @@ type hostile struct {
 
 	ready bool // CC.EN
 
-	// What a malice may replace. Those that are nil change nothing.
+	// Functions that a malice may replace. A nil function changes nothing.
 	request  func(m *packet.MAD, from netip.Addr) (answered bool)
 	reply    func(m *packet.MAD)
 	identify func(f capsule.Identify, b []byte)
 	property func(p capsule.Property, value uint64) uint64
 	page     func(g capsule.GetLogPage, b []byte)
-	data     func(b []byte) []byte                                                   // of a Read
-	send     func(q *hostileQueue, cmd *capsule.Command, r capsule.Completion) error // a response
+	data     func(b []byte) []byte                                                   // changes the data of a Read
+	send     func(q *hostileQueue, cmd *capsule.Command, r capsule.Completion) error // sends a response
 	command  func(q *hostileQueue, cmd *capsule.Command) (answered bool, err error)
 }
 
-// A hostileQueue is a queue as a target sees it.
+// A hostileQueue is a queue on the target's side.
 type hostileQueue struct {
 	*hostile
 	conn     *peer.Conn
 	discover bool
 	admin    bool
 	head     uint16
-	last     capsule.Command // the one before
+	last     capsule.Command // the previous command
 }
 
 const (
@@ -48,7 +48,7 @@ const (
 	hostileBlock  = 4096
 )
 
-// content is what the block of a namespace has that nobody wrote.
+// content returns the initial content of n bytes of blocks, from the given one on.
 func content(first capsule.LBA, n int) []byte {
 	b := make([]byte, n)
 	for i := 0; i+8 <= n; i += 8 {
@@ -69,7 +69,7 @@ func newHostile(at netip.AddrPort, nqn string, seed uint64) (*hostile, error) {
 	return h, nil
 }
 
-// behave undoes what malices did.
+// behave resets the functions that malices replaced.
 func (h *hostile) behave() {
 	e, r, nqn, port := h.endpoint, h.random, h.nqn, h.port
 	*h = hostile{endpoint: e, random: r, nqn: nqn, port: port, queues: map[*peer.Conn]*hostileQueue{}}
@@ -79,13 +79,13 @@ func (h *hostile) behave() {
 	}
 }
 
-// connect takes a REQ.
+// connect handles a REQ.
 func (h *hostile) connect(m *packet.MAD, from netip.Addr) {
 	if h.request != nil && h.request(m, from) {
 		return
 	}
 	for c, q := range h.queues {
-		if c.Remote == uint32(m.Get(packet.LocalID)) && c.To == from { // again
+		if c.Remote == uint32(m.Get(packet.LocalID)) && c.To == from { // a repeated REQ
 			h.accept(q, m)
 			return
 		}
@@ -108,11 +108,11 @@ func (h *hostile) accept(q *hostileQueue, req *packet.MAD) {
 	_ = h.endpoint.Send(q.conn.To, m.Datagram())
 }
 
-// take takes a capsule.
+// take handles a command capsule.
 func (q *hostileQueue) take(b []byte) error {
 	cmd, err := capsule.DecodeCommand(b)
 	if err != nil {
-		return nil //nolint:nilerr // hosts are not what is tested here
+		return nil //nolint:nilerr // hosts are not tested here
 	}
 	q.head++
 	defer func() { q.last = cmd }()
@@ -145,7 +145,7 @@ func (q *hostileQueue) respond(r capsule.Completion) error {
 	return q.conn.Post(q.conn.Message(b)...)
 }
 
-// give writes data into the memory of a command, as much as that has, and completes it.
+// give writes data into the memory that a command describes, as much as fits, and completes the command.
 func (q *hostileQueue) give(cmd *capsule.Command, b []byte) error {
 	if n := int(cmd.SGL.Length()); n < len(b) {
 		b = b[:n]
@@ -226,7 +226,7 @@ func (q *hostileQueue) administer(cmd *capsule.Command) error {
 	return q.complete(cmd, 0, 0)
 }
 
-// identity fills Identify data.
+// identity fills in Identify data.
 func (q *hostileQueue) identity(f capsule.Identify, b []byte) {
 	switch f.CNS {
 	case capsule.CNSController:
@@ -253,7 +253,7 @@ func (q *hostileQueue) identity(f capsule.Identify, b []byte) {
 	}
 }
 
-// listing is the discovery log.
+// listing fills in the discovery log page.
 func (h *hostile) listing(b []byte) {
 	capsule.DiscoveryHeader{GENCTR: 1, NUMREC: 1}.Encode(b)
 	family := capsule.FamilyIPv4
@@ -286,5 +286,5 @@ func (q *hostileQueue) io(cmd *capsule.Command) error {
 	return q.complete(cmd, 0, 0)
 }
 
-// serve lets hosts be served for a while.
+// serve serves hosts for a while.
 func (h *hostile) serve(d time.Duration) error { return h.endpoint.Poll(d) }

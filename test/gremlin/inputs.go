@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// inputs are malformed and out of place: rows of test/badinput/README.md that a peer can send,
+// inputs returns attacks with malformed or misplaced input: the rows of test/badinput/README.md that a peer can send,
 // each on an association of its own.
 func inputs() []attack {
 	return []attack{
@@ -54,7 +54,7 @@ func inputs() []attack {
 	}
 }
 
-// cycle does something with each of a list, and begins again, while the raid lasts.
+// cycle calls act for each item of a list, again and again, until the raid ends.
 func cycle[T any](r *raid, list []T, act func(T) error) error {
 	err := r.until(func() error {
 		x := list[r.done%len(list)]
@@ -65,7 +65,7 @@ func cycle[T any](r *raid, list []T, act func(T) error) error {
 	return err
 }
 
-// each sends each input on an association of its own.
+// each sends each input on an association of its own, again and again.
 func each[T any](r *raid, list []T, send func(*peer.Session, T) error) error {
 	e, err := r.open()
 	if err != nil {
@@ -88,14 +88,14 @@ func each[T any](r *raid, list []T, send func(*peer.Session, T) error) error {
 	})
 }
 
-// A badPacket is datagrams for a queue pair.
+// A badPacket makes datagrams for a queue pair.
 type badPacket struct {
 	row  int // of the catalogue
 	name string
 	make func(c *peer.Conn) [][]byte
 }
 
-// one is a valid packet, changed.
+// one returns a valid packet after change has altered it.
 func one(change func(p *packet.Packet)) func(c *peer.Conn) [][]byte {
 	return func(c *peer.Conn) [][]byte {
 		p := *valid(c)
@@ -104,7 +104,7 @@ func one(change func(p *packet.Packet)) func(c *peer.Conn) [][]byte {
 	}
 }
 
-// sequence are packets one after the other, of those opcodes and as much payload each.
+// sequence returns consecutive packets with the given opcodes and n bytes of payload each.
 func sequence(n int, ops ...packet.Opcode) func(c *peer.Conn) [][]byte {
 	return func(c *peer.Conn) (out [][]byte) {
 		for _, op := range ops {
@@ -116,7 +116,7 @@ func sequence(n int, ops ...packet.Opcode) func(c *peer.Conn) [][]byte {
 	}
 }
 
-// changed is a valid packet whose bytes are changed before the ICRC is made, or after it.
+// changed alters the bytes of a valid packet, before the ICRC is computed or, if sealed, after it.
 func changed(sealed bool, change func(b []byte) []byte) func(c *peer.Conn) [][]byte {
 	return func(c *peer.Conn) [][]byte {
 		b := valid(c).Append(nil)
@@ -203,7 +203,7 @@ func badPackets() []badPacket {
 		{58, "a capsule of 63 bytes", one(func(p *packet.Packet) { p.Payload, p.Pad = p.Payload[:63], 1 })},
 		{58, "an empty capsule", one(func(p *packet.Packet) { p.Payload = nil })},
 	}
-	for op := range 256 { // reserved ones, and those of other services
+	for op := range 256 { // includes reserved ones and those of other transport services
 		if op > 0x17 && op != int(packet.DatagramSend) && op != int(packet.CNP) {
 			list = append(list, badPacket{28, fmt.Sprintf("opcode %#02x", op), one(func(p *packet.Packet) { p.Opcode = packet.Opcode(op) })})
 		}
@@ -211,7 +211,7 @@ func badPackets() []badPacket {
 	return list
 }
 
-// messages are of the connection manager.
+// messages sends malformed or misplaced messages of the connection manager.
 func messages(r *raid) error {
 	e, err := r.open()
 	if err != nil {
@@ -238,7 +238,7 @@ func messages(r *raid) error {
 	}
 	request(func(m *packet.MAD) { clear(m.Private()) })
 	for _, a := range []packet.Attribute{packet.MRA, packet.REJ, packet.REP, packet.RTU, packet.DREQ, packet.DREP, packet.SIDR, packet.LAP, 0, 0xffff} {
-		list = append(list, func() packet.MAD { // for identifiers that nobody has
+		list = append(list, func() packet.MAD { // for unknown communication IDs
 			m := packet.NewMAD(a)
 			for i := 24; i < len(m); i++ {
 				m[i] = byte(e.Random.Uint32())
@@ -249,7 +249,7 @@ func messages(r *raid) error {
 	return cycle(r, list, func(next func() packet.MAD) error {
 		m := next()
 		p := m.Datagram()
-		switch r.done % 16 { // now and then in a packet that does not fit
+		switch r.done % 16 { // now and then in a malformed packet
 		case 3:
 			p.Payload = p.Payload[:e.Random.IntN(len(m))&^3]
 		case 7:

@@ -28,8 +28,8 @@ func (o *options) malices() (out []malice) {
 	return out
 }
 
-// listen is a hostile target for whoever connects, each admin queue with the next malice, or
-// for our own host.
+// listen runs a hostile target. It serves hosts of others, one after the other, each with the next malice, or with
+// -host our own.
 func listen(ctx context.Context, o options, out io.Writer) error {
 	list := o.malices()
 	if len(list) == 0 {
@@ -59,7 +59,7 @@ func listen(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// oneHost serves until the host that came first has gone, or nobody has said anything for a while.
+// oneHost serves until the host that connected has disconnected or sends nothing for a while.
 func (h *hostile) oneHost(ctx context.Context) error {
 	const quiet = 5 * time.Second
 	heard, came := time.Now(), h.endpoint.Received
@@ -81,7 +81,7 @@ func (h *hostile) oneHost(ctx context.Context) error {
 	return nil
 }
 
-// attackHost starts a host of package host for each malice and reports how it fared.
+// attackHost starts a host of package host for each malice and reports how it behaved.
 func (h *hostile) attackHost(ctx context.Context, o options, list []malice, out io.Writer) error {
 	a, err := addressesFor(o.listen.Addr(), o.from)
 	if err != nil {
@@ -111,11 +111,11 @@ func (h *hostile) attackHost(ctx context.Context, o options, list []malice, out 
 	return nil
 }
 
-// A meeting is what came of a host that met a malice.
+// A meeting is the result of a host that met a malice.
 type meeting struct {
 	took  time.Duration
 	works int   // operations that succeeded
-	heap  int64 // more than before, when all is over
+	heap  int64 // growth of the heap after the host has ended
 	err   error
 	fault string
 }
@@ -133,12 +133,12 @@ func (v *meeting) how() string {
 
 const (
 	hostTimeout = time.Second
-	// closing is what a host may take beyond its time-outs, on a machine that has other things to do.
+	// closing is how long a host may take beyond its timeouts, because the machine also does other work.
 	closing = 10 * time.Second
 	most    = 16 << 20 // bytes of heap that may be left
 )
 
-// meet lets one host meet the malice that is on.
+// meet lets one host connect while a malice is active.
 func (h *hostile) meet(ctx context.Context, o options, a *addresses, m malice) (v meeting, err error) {
 	before, goroutines := heap(), runtime.NumGoroutine()
 	began, done := time.Now(), make(chan meeting, 1)
@@ -169,7 +169,7 @@ func (h *hostile) meet(ctx context.Context, o options, a *addresses, m malice) (
 		}
 	}
 	v.took = time.Since(began)
-	for range 50 { // goroutines end a little after who waited for them
+	for range 50 { // a goroutine ends a little after the code that waited for it continues
 		if runtime.NumGoroutine() <= goroutines {
 			break
 		}
@@ -190,13 +190,13 @@ func (h *hostile) meet(ctx context.Context, o options, a *addresses, m malice) (
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one made ready to go
+	runtime.GC() // frees what the first call finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// visit discovers, connects, reads, writes and disconnects, as far as that goes.
+// visit discovers, connects, reads, writes and disconnects, as far as the target lets it.
 func visit(ctx context.Context, o options, d *softroce.Device, m malice) (v meeting) {
 	ctx, cancel := context.WithTimeout(ctx, o.seconds)
 	defer cancel()
@@ -240,7 +240,7 @@ func visit(ctx context.Context, o options, d *softroce.Device, m malice) (v meet
 	return v
 }
 
-// exercise reads and writes some blocks. Data that a Read gave with success are those that are there.
+// exercise reads and writes some blocks. A Read that succeeds must return the right data.
 func exercise(n *host.Namespace, keep func(string, error)) error {
 	size := max(n.BlockSize(), hostileBlock)
 	if size > 1<<20 {

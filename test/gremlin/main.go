@@ -1,21 +1,20 @@
-// Command gremlin attacks an NVMe/RDMA target over RoCEv2, whoever made it, and says what that did
-// to an honest host beside it:
+// Command gremlin attacks any NVMe/RDMA target over RoCEv2 and measures the effect on an honest host beside it:
 //
 //	go run ./test/gremlin -target ADDR
 //
-// It is a raw peer, which assembles every packet, management datagram and capsule itself (see
-// packages packet and peer), and runs a catalogue of attacks, one after the other: peers that take
-// what others need, floods, everything malformed that a peer can send, and seeded mutations of what
-// is right. Beside it, in a process of its own, works a host of package host, or somebody else's
-// block device, whose
-// rate and latencies are measured before, during and after each attack; newcomers
-// connect meanwhile; and what the target has afterwards is compared with what it had before.
-// The first MiB of namespace 1 is overwritten, and mutated commands may write anywhere in it.
+// It is a raw peer, which assembles every packet, management datagram and capsule itself (see packages packet and
+// peer), and runs a catalogue of attacks, one after the other. They are peers that take resources that others need,
+// floods, everything malformed that a peer can send, and seeded mutations of valid traffic.
+//
+// Beside it, in a process of its own, works an honest host: one of package host, or the block device of another host.
+// Its rate and latencies are measured before, during and after each attack. New hosts connect meanwhile. The target's
+// resources after the attack are compared with those before. The first MiB of namespace 1 is overwritten, and mutated
+// commands may write anywhere in it.
 //
 //	go run ./test/gremlin -listen ADDR
 //
-// is a target that misbehaves, in another way for each host that connects, and with -host attacks
-// package host with itself. The names are those of -list; -only selects some.
+// is a target that misbehaves, in another way for each host that connects. With -host it attacks package host. -list
+// prints the names of all attacks; -only selects some.
 package main
 
 import (

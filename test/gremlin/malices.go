@@ -8,16 +8,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// A malice is a row of what a hostile target does.
+// A malice is one way in which a hostile target misbehaves.
 type malice struct {
 	row   int // of test/badinput/README.md
 	name  string
 	does  string
-	lies  bool // about data, which no host can see
+	lies  bool // it falsifies data, which no host can detect
 	twist func(h *hostile)
 }
 
-// responses changes responses of I/O queues.
+// responses returns a malice that changes the responses of I/O queues.
 func responses(change func(q *hostileQueue, r *capsule.Completion)) func(h *hostile) {
 	return func(h *hostile) {
 		h.send = func(q *hostileQueue, cmd *capsule.Command, r capsule.Completion) error {
@@ -29,7 +29,7 @@ func responses(change func(q *hostileQueue, r *capsule.Completion)) func(h *host
 	}
 }
 
-// identities changes Identify data from an offset on.
+// identities returns a malice that overwrites Identify data from an offset on.
 func identities(cns capsule.CNS, off int, bytes ...byte) func(h *hostile) {
 	return func(h *hostile) {
 		h.identify = func(f capsule.Identify, b []byte) {
@@ -40,7 +40,7 @@ func identities(cns capsule.CNS, off int, bytes ...byte) func(h *hostile) {
 	}
 }
 
-// commands takes what comes on I/O queues in place of the target.
+// commands returns a malice that handles Reads on I/O queues in place of the target.
 func commands(take func(q *hostileQueue, cmd *capsule.Command) error) func(h *hostile) {
 	return func(h *hostile) {
 		h.command = func(q *hostileQueue, cmd *capsule.Command) (bool, error) {

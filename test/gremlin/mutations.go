@@ -9,7 +9,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// mutations are valid traffic with some of it changed. The same seed makes the same changes.
+// mutations returns attacks that change valid traffic. The same seed makes the same changes.
 func mutations() []attack {
 	return []attack{
 		{"mutate-packets", "packets of an association with 1 to 8 bytes changed, cut, or added to, most with a right ICRC", func(r *raid) error {
@@ -48,7 +48,7 @@ func mutations() []attack {
 	}
 }
 
-// likely is a command of the I/O queue, likelyAdmin of the admin queue.
+// likely returns a plausible command of an I/O queue, likelyAdmin one of the admin queue.
 func (r *raid) likely() capsule.Command {
 	ops := []capsule.IOOpcode{capsule.IORead, capsule.IOWrite, capsule.IOFlush, capsule.IOCompare, capsule.IOWriteZeroes, capsule.IODatasetManagement,
 		capsule.IOVerify, capsule.IOCopy, capsule.IOReservationRegister, capsule.IOReservationReport}
@@ -74,7 +74,7 @@ func change(rng *rand.Rand, b []byte, from int) []byte {
 			return b
 		}
 		at := from + rng.IntN(len(b)-from)
-		if rng.IntN(2) == 0 && from < 64 { // headers are where it matters
+		if rng.IntN(2) == 0 && from < 64 { // prefer the headers
 			at = min(len(b)-1, from+rng.IntN(64))
 		}
 		switch rng.IntN(6) {
@@ -97,7 +97,7 @@ func change(rng *rand.Rand, b []byte, from int) []byte {
 	return b
 }
 
-// mutate sends a round of mutated packets on each association, until the target ends it.
+// mutate sends a round of mutated packets on each new association, until the target ends it.
 func mutate(r *raid, send func(s *peer.Session) error) error {
 	e, err := r.open()
 	if err != nil {
@@ -142,7 +142,7 @@ func mutateMessages(r *raid) error {
 		for _, m := range []packet.MAD{req, answer, c.Confirm(), c.Disconnect()} {
 			m.Set(packet.RemoteID, uint64(c.Remote))
 			if m.Attribute() == packet.REQ {
-				m.Set(packet.RemoteID, 0) // reserved there
+				m.Set(packet.RemoteID, 0) // reserved in a REQ
 			}
 			for range r.random.IntN(3) {
 				if fields := append(packet.Header, packet.Request...); r.random.IntN(2) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/auth"
 )
 
-// options are what the command line says.
+// options are the values of the command line flags.
 type options struct {
 	target, listen netip.AddrPort
 	host           bool
@@ -38,7 +38,7 @@ type options struct {
 	bounds         bounds
 }
 
-// bounds are what a verdict goes by; zero: not at all.
+// bounds are the limits of the verdict; a zero limit is not checked.
 type bounds struct {
 	ratio    float64
 	p99      time.Duration
@@ -121,7 +121,7 @@ func parseAddrs(s string) (out []netip.Addr, err error) {
 	return out, nil
 }
 
-// readKey reads a key of a file, none where there is no file.
+// readKey reads a key from a file, or returns the zero key if path is empty.
 func readKey(path string) (auth.Key, error) {
 	if path == "" {
 		return auth.Key{}, nil
@@ -133,7 +133,7 @@ func readKey(path string) (auth.Key, error) {
 	return auth.ParseKey(string(text))
 }
 
-// parseAddr takes an address with or without a port, or nothing.
+// parseAddr parses an address with or without a port; an empty string gives the zero value.
 func parseAddr(s string) (netip.AddrPort, error) {
 	if s == "" {
 		return netip.AddrPort{}, nil

@@ -14,19 +14,19 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// An attack is a row of the table.
+// An attack is a row of the catalogue.
 type attack struct {
 	name, sent string
-	// run attacks until the raid is over. An error is that it could not, not what the
-	// target made of it.
+	// run attacks until the raid is over. It returns an error only if the attack could not be carried out, not for what
+	// the target did.
 	run func(r *raid) error
 }
 
-// A raid is one attack as it is carried out.
+// A raid is one attack in progress.
 type raid struct {
 	o         *options
 	addresses *addresses
-	honest    netip.Addr // in whose name packets can be forged; not valid: nobody's
+	honest    netip.Addr // whose address packets can be forged from; not valid: none
 	random    *rand.Rand
 	end       time.Time
 	ctx       context.Context
@@ -34,13 +34,13 @@ type raid struct {
 	forged    []*peer.Socket
 	said      []string
 	blockSize int // of namespace 1
-	done      int // of the units in which the attack counts, such as mutations
+	done      int // counts units of the attack, such as mutations
 }
 
-// errSkipped is an attack that this target gives no occasion for.
+// errSkipped is returned by an attack that does not apply to this target.
 var errSkipped = errors.New("skipped")
 
-// attack carries it out.
+// attack runs the attack and, with -polite, disconnects afterwards.
 func (r *raid) attack(x attack) error {
 	err := x.run(r)
 	for _, e := range r.endpoints {
@@ -56,7 +56,7 @@ func (r *raid) attack(x attack) error {
 
 func (r *raid) over() bool { return !time.Now().Before(r.end) || r.ctx.Err() != nil }
 
-// sooner is a time, or the end of the raid if that is sooner.
+// sooner returns at or the end of the raid, whichever is earlier.
 func (r *raid) sooner(at time.Time) time.Time {
 	if r.end.Before(at) {
 		return r.end
@@ -64,7 +64,7 @@ func (r *raid) sooner(at time.Time) time.Time {
 	return at
 }
 
-// until does something again and again while the raid lasts.
+// until calls act again and again while the raid lasts.
 func (r *raid) until(act func() error) error {
 	for !r.over() {
 		if err := act(); err != nil {
@@ -74,10 +74,10 @@ func (r *raid) until(act func() error) error {
 	return nil
 }
 
-// say is for who asked for more than the table.
+// say adds a remark, which is printed on request in addition to the table.
 func (r *raid) say(format string, args ...any) { r.said = append(r.said, fmt.Sprintf(format, args...)) }
 
-// open makes an attacker at an address of its own.
+// open opens an endpoint for an attacker at an address of its own.
 func (r *raid) open() (*peer.Endpoint, error) {
 	e, err := use(r.addresses, func(a netip.Addr) (*peer.Endpoint, error) { return peer.Open(a, r.random.Uint64()) })
 	if err != nil {
@@ -88,8 +88,8 @@ func (r *raid) open() (*peer.Endpoint, error) {
 	return e, nil
 }
 
-// name is a host that nobody else is, or the one that is allowed. Its keep alive timeout
-// is short, so that the target need not wait for it long.
+// name returns a host of its own, or the host that is allowed. Its keep alive timeout is short, so that the target soon
+// drops it.
 func (r *raid) name() peer.Name {
 	n := peer.Name{Subsystem: r.o.nqn, Host: r.o.hostNQN, KATO: 2000}
 	binary.LittleEndian.PutUint64(n.ID[:], r.random.Uint64())
@@ -101,14 +101,14 @@ func (r *raid) name() peer.Name {
 	return n
 }
 
-// stranger is a host at the discovery controller.
+// stranger returns a host that connects to the discovery controller.
 func (r *raid) stranger() peer.Name {
 	n := r.name()
 	n.Subsystem = capsule.DiscoveryNQN
 	return n
 }
 
-// login makes an association with an I/O queue, of an attacker of its own.
+// login creates an association with one I/O queue from a new attacker.
 func (r *raid) login() (peer.Session, error) {
 	e, err := r.open()
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *raid) login() (peer.Session, error) {
 	return e.Login(r.name(), 1)
 }
 
-// packets are those that were sent, and that came.
+// packets returns the number of packets sent and received.
 func (r *raid) packets() (sent, got uint64) {
 	for _, e := range r.endpoints {
 		sent, got = sent+e.Sent, got+e.Received
@@ -137,7 +137,7 @@ func (r *raid) close() {
 	}
 }
 
-// selected are the attacks whose names match.
+// selected returns the attacks whose names match -only and not -skip.
 func (o *options) selected() (out []attack) {
 	for _, a := range catalogue() {
 		if o.only.MatchString(a.name) && (o.skip == nil || !o.skip.MatchString(a.name)) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A table is printed row by row, since each takes its time.
+// A table prints each row when it is complete, because a row takes long.
 type table struct{ out io.Writer }
 
 func newTable(out io.Writer) *table {

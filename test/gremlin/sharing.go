@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/peer"
 )
 
-// sharing are peers that take what others need.
+// sharing returns attacks by peers that take resources that others need.
 func sharing() []attack {
 	return []attack{
 		{"log-pages", "4 discovery connections ask for 30 log pages of 1 MiB each, and put the data off by RNR NAKs", func(r *raid) error { return logPages(r, putOff) }},
@@ -29,12 +29,12 @@ func sharing() []attack {
 	}
 }
 
-// An answer is what a queue pair does with a packet.
+// An answer handles a packet that a queue pair received.
 type answer func(c *peer.Conn, p *packet.Packet) error
 
 const soon = 1 // RNR timer: 10 µs
 
-// ignore answers no request, and takes answers.
+// ignore handles acknowledgements and answers no request.
 func ignore(c *peer.Conn, p *packet.Packet) error {
 	if p.Opcode == packet.Acknowledge {
 		return c.Behave(p)
@@ -42,18 +42,18 @@ func ignore(c *peer.Conn, p *packet.Packet) error {
 	return nil
 }
 
-// putOff asks for every request again.
+// putOff answers every request with an RNR NAK, so that it is sent again.
 func putOff(c *peer.Conn, p *packet.Packet) error {
 	if p.Opcode == packet.Acknowledge {
 		return c.Behave(p)
 	}
-	if p.PSN != c.Expected { // the first of those that come, which all others are behind
+	if p.PSN != c.Expected { // only the first of the packets in flight is answered
 		return nil
 	}
 	return c.Acknowledge(p.PSN, peer.RNR|soon)
 }
 
-// putOffReads takes what is sent, and delivers nothing.
+// putOffReads accepts what is sent, and answers RDMA READ requests with RNR NAKs.
 func putOffReads(c *peer.Conn, p *packet.Packet) error {
 	if p.Opcode == packet.ReadRequest {
 		return putOff(c, p)
@@ -61,7 +61,7 @@ func putOffReads(c *peer.Conn, p *packet.Packet) error {
 	return c.Behave(p)
 }
 
-// dribble delivers one packet each time that it is asked.
+// dribble answers each RDMA READ request with one packet of data.
 func dribble(c *peer.Conn, p *packet.Packet) error {
 	if p.Opcode == packet.ReadRequest {
 		return c.Supply(p, 1)
@@ -71,8 +71,8 @@ func dribble(c *peer.Conn, p *packet.Packet) error {
 
 func (a answer) on(c *peer.Conn) { c.Answer = func(p *packet.Packet) error { return a(c, p) } }
 
-// keep goes on with queue pairs as they are, and begins again with those that the target has
-// ended, at most as often as it can be asked.
+// keep serves the queue pairs of e until the target has ended all of them, then calls begin again, for the time of the
+// raid.
 func keep(r *raid, e *peer.Endpoint, begin func() error) error {
 	return r.until(func() error {
 		if err := e.Poll(50 * time.Millisecond); err != nil {
@@ -87,7 +87,7 @@ func keep(r *raid, e *peer.Endpoint, begin func() error) error {
 	})
 }
 
-// tolerate takes refusals for answers: an attack goes on with what it has.
+// tolerate returns nil for errors that are answers of the target, so that the attack continues.
 func tolerate(err error) error {
 	var refused *peer.RefusedError
 	var status *peer.StatusError
@@ -130,7 +130,7 @@ func logPages(r *raid, a answer) error {
 	return keep(r, e, begin)
 }
 
-// transfers sends 16 commands on each of some queues.
+// transfers sends 16 commands on one I/O queue of each of several hosts.
 func transfers(r *raid, hosts int, a answer, command func(i int) capsule.Command) error {
 	e, err := r.open()
 	if err != nil {
@@ -171,8 +171,8 @@ func writes(r *raid, a answer) error {
 	})
 }
 
-// deallocate has 16 commands at a time, which behave, and whose 256 ranges are all of what the
-// honest host works on.
+// deallocate keeps 16 valid commands outstanding. Each deallocates, in 256 ranges, the blocks that the honest host
+// uses.
 func deallocate(r *raid) error {
 	s, err := r.login()
 	if err != nil {
@@ -204,7 +204,7 @@ func deallocate(r *raid) error {
 	return err
 }
 
-// transfer is a command for so many bytes of the namespace.
+// transfer returns a command for n bytes at offset off of the namespace.
 func (r *raid) transfer(op capsule.IOOpcode, off, n int) capsule.Command {
 	return peer.ReadWrite(op, capsule.LBA(off/r.blockSize), n/r.blockSize, r.blockSize)
 }
@@ -239,8 +239,8 @@ func connectData(r *raid) error {
 	return keep(r, e, begin)
 }
 
-// requests asks for so many connections from some addresses, again each second, and says nothing
-// more, or that they stand.
+// requests sends n connection requests from some addresses each second. It confirms the connections if established is
+// true, and otherwise sends nothing more.
 func requests(r *raid, addresses, n int, established bool) error {
 	var es []*peer.Endpoint
 	for range addresses {
@@ -284,7 +284,7 @@ func requests(r *raid, addresses, n int, established bool) error {
 	})
 }
 
-// controllers takes those of one host, of many, or of discovery.
+// controllers creates controllers as fast as it can: of one host, of many hosts or of discovery.
 func controllers(r *raid, names, discovery bool) error {
 	e, err := r.open()
 	if err != nil {

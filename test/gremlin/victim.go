@@ -12,11 +12,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A victim is what can be seen of a target beside the fabric.
+// A victim is what can be observed of a target besides its traffic.
 type victim struct {
 	pid    int
-	client *control.Client // nil: it is not of this program
-	// extra is what a test in the target's process sees; nil elsewhere.
+	client *control.Client // nil: the target is another program
+	// extra returns holdings that a test in the target's process can see; nil elsewhere.
 	extra func() []holding
 }
 
@@ -36,7 +36,7 @@ func newVictim(ctx context.Context, o *options) (*victim, error) {
 	return v, nil
 }
 
-// A holding is what a target has of something, and how much more than before may be left.
+// A holding is the amount of a resource that a target uses, and by how much it may grow.
 type holding struct {
 	name   string
 	spare  int64
@@ -44,8 +44,8 @@ type holding struct {
 	amount int64
 }
 
-// holdings are in a fixed order, without those that cannot be seen. A Go program gives memory
-// back minutes after it was last used, so that RSS has much to spare.
+// holdings returns what can be observed, in a fixed order. The spare of RSS is large because a Go program returns
+// memory to the system minutes after its last use.
 func (v *victim) holdings(ctx context.Context) (out []holding, err error) {
 	if v.client != nil {
 		var s control.Status
@@ -85,8 +85,8 @@ func field(status, name string) int64 {
 	return n
 }
 
-// left waits until a target is as it was, at most for some time, and lists what is left
-// then. took is how long it took.
+// left waits, at most for the given time, until a target uses no more than before, and lists what is left over. took is
+// how long that was.
 func (v *victim) left(ctx context.Context, before []holding, atMost time.Duration) (left []string, took time.Duration, err error) {
 	began := time.Now()
 	for {

@@ -8,23 +8,23 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// A book has what hosts have asked for and heard about reservations.
+// A book records the commands about reservations and their results as hosts see them.
 type book struct {
 	w       *world
 	rights  map[group.ID]*[blocks]rights
 	history map[group.ID][]*deed
 	writes  map[group.ID][]*deed
-	epochs  map[group.ID][]porcupine.Operation // in which commands were carried out
+	epochs  map[group.ID][]porcupine.Operation // epochs in which commands were executed
 }
 
-// rights are about a host in a group.
+// rights is the state of a host in a group.
 type rights struct {
 	begun   int  // attempts to register
-	settled int  // of those, how many are known to be over
-	barred  bool // the host was preempted, and has not begun to register since
+	settled int  // attempts that are known to be over
+	barred  bool // the host was preempted and has not begun to register since
 }
 
-// A deed is a command with what the host has heard.
+// A deed is a reservation command with its result for the host.
 type deed struct {
 	filing
 	call, end time.Duration
@@ -46,7 +46,7 @@ func (b *book) of(id group.ID, host int) *rights {
 
 func (b *book) right(id group.ID, host int) int { return b.of(id, host).begun }
 
-// begin notes a command, and returns what notes its end.
+// begin records a command, and returns a function that records its end.
 func (b *book) begin(f *filing) func(error) {
 	d := &deed{filing: *f, call: b.w.now, err: errUnknown}
 	b.history[f.group] = append(b.history[f.group], d)
@@ -73,7 +73,7 @@ func (b *book) begin(f *filing) func(error) {
 	}
 }
 
-// landed judges a write.
+// landed checks that the host of a write may write.
 func (b *book) landed(x *write) {
 	if b.of(x.group, x.host).barred {
 		b.w.violation("a write of host %d to group %d lands (%s, epoch %d) after it was preempted", x.host, x.group, x.inc, x.epoch)

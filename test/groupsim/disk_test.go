@@ -14,15 +14,15 @@ var (
 	errCut         = errors.New("the storage does not answer")
 )
 
-// A disk has what gateways have written. It knows clients by the gateway's incarnation.
+// A disk stores what gateways have written. It identifies its clients by the gateway's incarnation.
 type disk struct {
 	w       *world
-	epoch   int                       // of the monitor's map
-	blocked map[group.Incarnation]int // since which epoch
-	seen    map[group.ID]int          // the epoch that the OSD of each group has
+	epoch   int                       // epoch of the monitor's map
+	blocked map[group.Incarnation]int // epoch of the map that blocks an incarnation
+	seen    map[group.ID]int          // map epoch of each group's OSD
 	cells   map[group.ID]*[blocks]cell
-	latest  map[group.ID]uint64 // the greatest epoch of an owner whose write has landed
-	stopped time.Duration       // nothing lands before
+	latest  map[group.ID]uint64 // the greatest owner epoch whose write has landed
+	stopped time.Duration       // time before which nothing lands
 }
 
 // A cell is a block, and what hosts know of it.
@@ -31,18 +31,18 @@ type cell struct {
 	acked uint64
 }
 
-// A write is on its way to the disk.
+// A write is a write or read on its way to the disk.
 type write struct {
 	g      *gateway
 	life   int // of the process
 	inc    group.Incarnation
-	map_   int // the epoch that the client has
+	map_   int // the client's map epoch
 	group  group.ID
-	epoch  uint64 // of the owner
+	epoch  uint64 // the owner's epoch
 	block  int
 	value  uint64 // 0: a read
 	host   int
-	right  int // the registration by which the host writes
+	right  int // the registration under which the host writes
 	done   func(value uint64, err error)
 	leased bool
 }
@@ -55,7 +55,7 @@ func newDisk(w *world) *disk {
 	return d
 }
 
-// submit sends a write. With a fence it may take a minute, without one it may not.
+// submit sends a write. It may take up to a minute with a fence, but not without.
 func (d *disk) submit(x *write) {
 	delay := d.w.between(100*time.Microsecond, 2*time.Millisecond)
 	if !x.leased && d.w.faults && d.w.rng.IntN(400) == 0 {
@@ -65,7 +65,8 @@ func (d *disk) submit(x *write) {
 	d.w.after(delay, func() { d.arrive(x) })
 }
 
-// arrive waits while the way is cut: the packets are sent again, unless the machine is dead.
+// arrive lets a write land. While the network is cut it waits, because the packets are sent again, unless the machine
+// is dead.
 func (d *disk) arrive(x *write) {
 	dead := !x.g.running || x.g.life != x.life
 	switch {
@@ -106,7 +107,7 @@ func (d *disk) reply(x *write, value uint64, err error) {
 	d.w.after(d.w.between(50*time.Microsecond, time.Millisecond), func() { x.g.answered(x, value, err) })
 }
 
-// fence blocklists an incarnation for a gateway.
+// fence lets a gateway block an incarnation.
 func (d *disk) fence(g *gateway, inc group.Incarnation) {
 	life, own := g.life, g.inc
 	d.w.after(d.w.between(time.Millisecond, 50*time.Millisecond), func() {
@@ -125,16 +126,16 @@ func (d *disk) fence(g *gateway, inc group.Incarnation) {
 			d.fenceResult(g, life, own, inc, errCut)
 			return
 		}
-		g.mapEpoch = d.epoch // that another incarnation has it does no harm: it has one map more
+		g.mapEpoch = d.epoch // harmless if another incarnation has it: it has one map more
 		d.await(g, life, own, inc, d.w.now+3*time.Second)
 	})
 }
 
-// await reports a fence when all OSDs have the map that says it. A gateway sees to that as it visits
-// all placement groups of its images' pools (rbd.Client.AwaitFence): an OSD has the map of who visits
-// it, and one that is down has no placement groups. Gateways do so before they serve a group, when they
-// own it already. Here it is part of the fence, and comes before that: in both cases nobody serves the
-// group meanwhile. A disk that does not answer fails the fence, as it fails a visit.
+// await reports a fence when all OSDs have the map with it. A gateway ensures that when it visits all placement groups
+// of its images' pools (rbd.Client.AwaitFence): an OSD gets the map from a client that visits it, and an OSD that is
+// down has no placement groups. Gateways do that before they serve a group but after they own it. Here it is part of
+// the fence and happens before that; in both cases no gateway serves the group meanwhile. A disk that does not answer
+// fails the fence, as it fails a visit.
 func (d *disk) await(g *gateway, life int, own, inc group.Incarnation, limit time.Duration) {
 	missing := false
 	for _, x := range d.w.groups {
@@ -162,7 +163,7 @@ func (d *disk) fenceResult(g *gateway, life int, own, inc group.Incarnation, err
 	})
 }
 
-// gossip has each OSD get a map some time later.
+// gossip lets each OSD get a map some time later.
 func (d *disk) gossip(epoch int) {
 	for _, g := range d.w.groups {
 		late := 100 * time.Millisecond

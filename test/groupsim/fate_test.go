@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	trouble = 30 * time.Second // how long things befall a world
-	bound   = 90 * time.Second // in which all is well afterwards
+	trouble = 30 * time.Second // how long failures are injected
+	bound   = 90 * time.Second // limit for the recovery afterwards
 )
 
-// A fault is something that is broken on purpose, which the simulation has to find.
+// A fault is a deliberate error of the gateways, which the simulation must detect.
 type fault int
 
 const (
 	nothing          fault = iota
-	skipFence              // gateways believe that they have fenced
-	serveBeforeFence       // the fence is carried out later
-	weakFence              // the fence waits until the client has the map, as do those who serve a group, and not the OSDs: nobody visits them
-	staleMap               // nobody waits for any map
+	skipFence              // gateways do not fence, but believe that they did
+	serveBeforeFence       // the fence is executed later
+	weakFence              // the fence waits until the client has the map, and so do gateways that serve a group, but not the OSDs: no gateway visits them
+	staleMap               // no gateway waits for any map
 	earlyDrain             // a drain ends at once
-	blindTake              // transactions compare nothing
-	ignoreTerm             // leases are served without a look at their term
+	blindTake              // transactions have no compares
+	ignoreTerm             // leases are used without a check of their term
 	ignoreEpoch            // reservations are changed in any epoch
-	staleConflict          // conflicts are answered by who may not be the owner any more
-	deafAbort              // commands of who was preempted are not waited for
+	staleConflict          // conflicts are answered by a gateway that may no longer be the owner
+	deafAbort              // a preemption does not wait for the commands of the preempted host
 )
 
-// live is a world from its beginning to its end.
+// live runs a world from its start to its end.
 func (w *world) live() {
 	w.run(w.now+6*time.Second, nil)
 	w.faults = true
@@ -52,7 +52,7 @@ func (w *world) live() {
 	}
 }
 
-// befall does something to a gateway, or to all.
+// befall injects a failure or change at a gateway, or for all.
 func (w *world) befall(g *gateway) {
 	long := time.Duration(w.rng.ExpFloat64() * float64(4*time.Second))
 	peer := w.gateways[w.rng.IntN(len(w.gateways))]
@@ -121,7 +121,7 @@ func (w *world) link(g *gateway, l simulated.Link, d time.Duration) {
 	})
 }
 
-// command is what an administrator does at a gateway to another one.
+// command gives a gateway an administrator's command about another one.
 func (w *world) command(at, to *gateway) {
 	c := group.Command{Kind: []group.CommandKind{group.DrainGateway, group.UndrainGateway, group.FailGateway, group.MoveGroup, group.MoveGroup}[w.rng.IntN(5)],
 		Gateway: to.name, Group: w.groups[w.rng.IntN(len(w.groups))].ID}
@@ -129,7 +129,7 @@ func (w *world) command(at, to *gateway) {
 	at.deliver(c)
 }
 
-// repair ends everything that befalls the world.
+// repair ends all failures.
 func (w *world) repair() {
 	w.note("all is repaired")
 	w.faults = false
@@ -145,7 +145,7 @@ func (w *world) repair() {
 	w.undrain()
 }
 
-// undrain is repeated, since the gateway that is asked may be fenced meanwhile.
+// undrain is repeated, because the gateway that receives the command may be fenced meanwhile.
 func (w *world) undrain() {
 	for _, g := range w.gateways {
 		g.start()
@@ -158,7 +158,7 @@ func (w *world) undrain() {
 
 func (w *world) well() bool { return w.ill() == "" }
 
-// ill is what is not as it should be.
+// ill returns what has not recovered.
 func (w *world) ill() string {
 	var count []int
 	served := map[group.ID]*gateway{}
@@ -194,7 +194,7 @@ func (w *world) ill() string {
 	return w.disagreement()
 }
 
-// disagreement is what the engines do not agree on.
+// disagreement returns a difference between the engines' views.
 func (w *world) disagreement() string {
 	var all []group.GroupStatus
 	for i, g := range w.gateways {

@@ -9,18 +9,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// callLimit is how long a gateway waits for the store.
+// callLimit is the timeout of a gateway's calls to the store.
 const callLimit = time.Second
 
-// A gateway is a process, or none at the moment, on a machine.
+// A gateway is a machine with a gateway process, which may be down.
 type gateway struct {
 	w       *world
 	name    string
 	life    int // processes so far
 	running bool
 	paused  bool
-	inbox   []func() // what waits for the end of a pause
-	births  int      // incarnations so far
+	inbox   []func() // work that waits for the end of a pause
+	births  int      // number of incarnations so far
 
 	rate   float64 // of its clock
 	offset time.Duration
@@ -32,12 +32,12 @@ type gateway struct {
 	calls    map[simulated.Call]func(simulated.Reply)
 	services map[group.ID]*service
 	mapEpoch int           // that the client of the storage has
-	until    time.Duration // of leases, by its clock
+	until    time.Duration // of the leases, by its clock
 	leaving  bool
 
 	link            simulated.Link
 	storageCut      bool
-	hostIn, hostOut bool // the way is cut
+	hostIn, hostOut bool // cut directions of the network to hosts
 }
 
 func newGateway(w *world, n int) *gateway {
@@ -46,12 +46,12 @@ func newGateway(w *world, n int) *gateway {
 	return g
 }
 
-// local is the gateway's clock.
+// local returns the time of the gateway's clock.
 func (g *gateway) local() time.Duration {
 	return g.offset + time.Duration(float64(g.w.now)*g.rate)
 }
 
-// start begins a process.
+// start starts a process.
 func (g *gateway) start() {
 	if g.running {
 		return
@@ -75,7 +75,7 @@ func (g *gateway) start() {
 	}
 }
 
-// begin starts an incarnation, when the storage answers.
+// begin starts an incarnation as soon as the storage answers.
 func (g *gateway) begin() {
 	life := g.life
 	if g.storageCut {
@@ -91,7 +91,7 @@ func (g *gateway) begin() {
 	g.step(group.Begin{Incarnation: g.inc, Storage: []string{"client of " + string(g.inc)}})
 }
 
-// publish says how much I/O there is.
+// publish publishes the I/O load.
 func (g *gateway) publish() {
 	loads := map[group.ID]uint64{}
 	for _, x := range g.w.groups {
@@ -113,7 +113,7 @@ func (g *gateway) kill() {
 	g.w.store.Leave(g.client)
 }
 
-// soon does something in the process as it is: at once, or when its pause ends.
+// soon calls do in the current process: at once, or at the end of its pause.
 func (g *gateway) soon(do func()) {
 	switch {
 	case !g.running:
@@ -133,10 +133,10 @@ func (g *gateway) resume() {
 	}
 }
 
-// deliver hands an event to the engine of this process.
+// deliver passes an event to the engine of this process.
 func (g *gateway) deliver(ev group.Event) { g.soon(func() { g.step(ev) }) }
 
-// later hands an event to this process some time from now.
+// later calls do in this process after d.
 func (g *gateway) later(d time.Duration, do func()) {
 	life := g.life
 	g.w.after(d, func() {
@@ -224,7 +224,7 @@ func (g *gateway) stop(a group.Stop) {
 	delete(g.services, a.Group)
 }
 
-// commit sends a transaction, which may be carried out a second time.
+// commit sends a transaction, which may be executed twice.
 func (g *gateway) commit(t state.Txn, done func(simulated.Reply)) {
 	g.calls[g.w.store.Txn(g.w.wall(), g.client, t, callLimit)] = done
 	if client := g.client; g.w.faults && g.w.rng.IntN(50) == 0 {

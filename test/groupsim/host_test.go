@@ -6,16 +6,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// A path is how a host reaches gateways, with one command at a time.
+// A path is a host's connection to the gateways, with one command at a time.
 type path struct {
 	w       *world
 	host    int
 	attempt int
-	belief  map[group.ID]int // the gateway that has served it last
+	belief  map[group.ID]int // the gateway that served the group last
 }
 
-// send sends something to the gateway that is believed to serve a group. A command whose host
-// has given up, which ends the connection, is not taken any more.
+// send sends a command to the gateway that is believed to serve a group. A command that the host has given up, which
+// ends the connection, is no longer accepted.
 func (p *path) send(id group.ID, limit time.Duration, arrive func(g *gateway, live func() bool, reply func(uint64, error)), then func(uint64, error)) {
 	p.attempt++
 	attempt, g := p.attempt, p.w.gateways[p.belief[id]%len(p.w.gateways)]
@@ -48,7 +48,7 @@ func (p *path) send(id group.ID, limit time.Duration, arrive func(g *gateway, li
 	})
 }
 
-// A worker writes ascending values to its block of each group, and reads it.
+// A worker writes ascending values to its block of each group, and reads them.
 type worker struct {
 	path
 	value uint64
@@ -63,7 +63,7 @@ func newWorker(w *world, host int) *worker {
 	return k
 }
 
-// next begins a command.
+// next begins the next command.
 func (k *worker) next() {
 	g := k.w.groups[k.w.rng.IntN(len(k.w.groups))]
 	value := uint64(0)
@@ -75,7 +75,7 @@ func (k *worker) next() {
 	k.try(g.ID, value, k.w.disk.cells[g.ID][k.host].acked, 0)
 }
 
-// try sends it until it succeeds.
+// try sends a command until it succeeds.
 func (k *worker) try(id group.ID, value, acked uint64, failures int) {
 	r := &request{group: id, host: k.host, block: k.host, value: value}
 	begun := k.w.now
@@ -110,7 +110,7 @@ func (k *worker) try(id group.ID, value, acked uint64, failures int) {
 	})
 }
 
-// A lawyer sends the commands of a host about reservations.
+// A lawyer sends the reservation commands of a host.
 type lawyer struct{ path }
 
 func newLawyer(w *world, host int) *lawyer {

@@ -11,19 +11,18 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// law is the reservation of a service's namespace: only those who are registered may write,
-// once anybody has it.
+// law is the reservation of a service's namespace. Once a host holds it, only registrants may write.
 type law struct {
-	loaded   bool // what is known is what the owner before has written
+	loaded   bool // the previous owner's record has been read
 	changing bool
 	record   registry
 	entry    state.Entry
-	waiting  func() // the answer to a command, which waits for writes to end
+	waiting  func() // answers a command that waits for writes to end
 }
 
 func lawKey(id group.ID) string { return group.RecordKey(fmt.Sprintf("%03d", id)) }
 
-// A registry is what the record of a service has.
+// A registry is the stored record of a service's reservation.
 type registry struct {
 	Type        int
 	Holder      string
@@ -32,7 +31,7 @@ type registry struct {
 
 func hostID(host int) string { return fmt.Sprintf("%032x", host+1) }
 
-// read reads the record. Without it nobody writes.
+// read reads the record. Until then no host can write.
 func (l *law) read(s *service, then func(error)) {
 	l.loaded = false
 	key := lawKey(s.id)
@@ -64,12 +63,11 @@ func (l *law) registered(host int) bool {
 
 func (l *law) allows(host int) bool { return l.record.Type == 0 || l.registered(host) }
 
-// A filing is a command of a host about the reservation: to register, or to preempt another
-// host, and abort its commands.
+// A filing is a reservation command of a host: to register, or to preempt another host and abort its commands.
 type filing struct {
 	group  group.ID
 	host   int
-	victim int // -1: to register
+	victim int // -1 for a registration
 	live   func() bool
 	reply  func(error)
 }
@@ -81,7 +79,7 @@ func (f *filing) String() string {
 	return fmt.Sprintf("host %d preempts host %d for group %d", f.host, f.victim, f.group)
 }
 
-// next is the record after a command.
+// next returns the record after a command.
 func (l *law) next(f *filing) registry {
 	next := l.record
 	next.Registrants = slices.Clone(next.Registrants)
@@ -96,8 +94,8 @@ func (l *law) next(f *filing) registry {
 	return next
 }
 
-// file carries out a command: compute, compare and swap in the owner's epoch, publish, wait for
-// what has to end, answer.
+// file executes a command: compute the record, compare and swap it in the owner's epoch, publish it, wait for writes
+// that have to end, and answer.
 func (g *gateway) file(f *filing) {
 	s := g.services[f.group]
 	switch {
@@ -122,7 +120,7 @@ func (g *gateway) file(f *filing) {
 	next := l.next(f)
 	text, err := json.Marshal(next)
 	if err != nil {
-		panic(err) // numbers and strings
+		panic(err) // cannot fail for numbers and strings
 	}
 	t, record, err := hold.Change(l.entry, text)
 	if err != nil {
@@ -133,8 +131,8 @@ func (g *gateway) file(f *filing) {
 	g.commit(t, func(r simulated.Reply) { s.filed(f, t, next, record.Revision, r) })
 }
 
-// refuse answers a command with a conflict, once the store has said that this gateway still is
-// the owner: otherwise another one may have changed the reservation since.
+// refuse answers a command with a conflict after the store has confirmed that this gateway is still the owner.
+// Otherwise another gateway may have changed the reservation since.
 func (s *service) refuse(holds func() bool, reply func(error)) {
 	if s.g.w.wrong == staleConflict {
 		reply(errConflict)
@@ -156,7 +154,7 @@ func (s *service) refuse(holds func() bool, reply func(error)) {
 
 func (s *service) filed(f *filing, t state.Txn, next registry, revision uint64, r simulated.Reply) {
 	l := &s.law
-	if r.Err != nil || !r.Result.Done { // it may have been carried out, or be, or this gateway is not the owner
+	if r.Err != nil || !r.Result.Done { // it may have been executed, or may still be, or this gateway is not the owner
 		s.reread()
 		f.reply(errUnknown)
 		return
@@ -182,7 +180,7 @@ func (s *service) reread() {
 	})
 }
 
-// settle answers a command once no write of a host is under way that may not write.
+// settle answers a waiting command once no write of a host without the right to write is in progress.
 func (l *law) settle(s *service) {
 	if l.waiting == nil {
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group"
 )
 
-// checkLimit is how long one history may take, after which it is not judged.
+// checkLimit is the time limit for checking one history. A history that takes longer is not judged.
 const checkLimit = 5 * time.Second
 
-// operation is a command of a host, for porcupine.
+// operation returns a host's command for porcupine.
 func operation(host int, input any, call, end time.Duration) porcupine.Operation {
 	return porcupine.Operation{ClientId: host, Input: input, Call: int64(call), Return: int64(end)}
 }
 
-// ownership: the epochs in which commands are carried out never go back, in any order that
-// explains what hosts have seen.
+// ownership is the model that the epochs in which commands are executed never decrease, in some order that agrees with
+// what hosts have seen.
 func ownership() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint64(0) },
@@ -26,16 +26,16 @@ func ownership() porcupine.Model {
 	}
 }
 
-// standing is the reservation of a group: who is registered, and whether only those may write.
+// standing is the reservation state of a group: the registrants, and whether only those may write.
 type standing struct {
 	registered [blocks]bool
 	held       bool
 }
 
-// writing is the victim of a write.
+// writing is the value of victim that marks a write.
 const writing = -2
 
-// reservation is the model of what hosts hear of it.
+// reservation is the model of a reservation as hosts see it.
 func reservation() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return standing{} },
@@ -48,7 +48,7 @@ func reservation() porcupine.Model {
 				s.registered[d.host] = true
 				return true, s
 			}
-			if !s.registered[d.host] { // what is not known may have failed
+			if !s.registered[d.host] { // an unknown result may be a failure
 				return d.err != nil, s
 			}
 			if d.err == errConflict {
@@ -60,14 +60,14 @@ func reservation() porcupine.Model {
 	}
 }
 
-// wrote notes a write that has succeeded, or was refused for a reservation.
+// wrote records a write that succeeded or failed with a reservation conflict.
 func (b *book) wrote(id group.ID, host int, call time.Duration, err error) {
 	if len(b.w.lawyers) > 0 {
 		b.writes[id] = append(b.writes[id], &deed{filing: filing{group: id, host: host, victim: writing}, call: call, end: b.w.now, err: err})
 	}
 }
 
-// check looks for an order of all commands that explains what hosts have heard.
+// check looks for an order of all commands that explains the results that hosts have seen.
 func (b *book) check() {
 	for _, g := range b.w.groups {
 		if porcupine.CheckOperationsTimeout(ownership(), b.epochs[g.ID], checkLimit) == porcupine.Illegal {
@@ -77,9 +77,9 @@ func (b *book) check() {
 		for _, d := range append(b.history[g.ID], b.writes[g.ID]...) {
 			end := d.end
 			switch {
-			case d.err == errInaccessible: // it was not carried out
+			case d.err == errInaccessible: // not executed
 				continue
-			case d.err == errUnknown: // it may be, at any time
+			case d.err == errUnknown: // may be executed at any time
 				end = math.MaxInt64
 			}
 			all = append(all, operation(d.host, d, d.call, end))

@@ -14,7 +14,7 @@ var (
 	errUnknown      = errors.New("the command was aborted")
 )
 
-// A service is a group in an epoch, at the target of a gateway.
+// A service is a group in one epoch, in the target of a gateway.
 type service struct {
 	g        *gateway
 	id       group.ID
@@ -23,7 +23,7 @@ type service struct {
 	state    serviceState
 	busy     [blocks]bool
 	queue    [blocks][]*request
-	inflight [blocks]int // by host, which has the block of its number
+	inflight [blocks]int // by host; a host's block has its number
 	law      law
 }
 
@@ -41,7 +41,7 @@ type request struct {
 	host  int
 	block int
 	value uint64 // 0: a read
-	epoch uint64 // in which it was carried out
+	epoch uint64 // in which it was executed
 	live  func() bool
 	reply func(value uint64, err error)
 }
@@ -60,7 +60,7 @@ func (g *gateway) serve(a group.Serve) {
 	g.later(g.w.between(time.Millisecond, 10*time.Millisecond), s.open)
 }
 
-// open reads the reservation once the storage answers.
+// open reads the reservation as soon as the storage answers.
 func (s *service) open() {
 	if !s.current() || s.state != loading {
 		return
@@ -101,7 +101,7 @@ func (g *gateway) drain(a group.Drain) {
 	s.drained()
 }
 
-// drained ends a drain when nothing is under way.
+// drained completes a drain when no write is in progress.
 func (s *service) drained() {
 	if s.state != draining || !s.current() || s.busy != [blocks]bool{} && s.g.w.wrong != earlyDrain {
 		return
@@ -114,7 +114,7 @@ func (s *service) drained() {
 	})
 }
 
-// valid is the look that the target takes before each command.
+// valid reports whether the service may execute a command: the check that the target makes before each command.
 func (s *service) valid() bool {
 	if s.state != open {
 		return false
@@ -122,7 +122,7 @@ func (s *service) valid() bool {
 	return s.backend != group.Lease || s.g.local() < s.g.until || s.g.w.wrong == ignoreTerm
 }
 
-// request takes a command of a host.
+// request handles a command of a host.
 func (g *gateway) request(r *request) {
 	s := g.services[r.group]
 	switch {
@@ -149,7 +149,7 @@ func (s *service) submit(r *request) {
 	s.g.w.disk.submit(x)
 }
 
-// answered is a reply of the disk.
+// answered handles a reply of the disk.
 func (g *gateway) answered(x *write, value uint64, err error) {
 	if g.running && g.life == x.life {
 		g.soon(func() {
@@ -166,7 +166,7 @@ func (s *service) done(r *request, value uint64, err error) {
 	if r.value > 0 {
 		s.inflight[r.host]--
 	}
-	if !s.current() || s.state == loading { // what is not this gateway's any more is not answered
+	if !s.current() || s.state == loading { // a group that this gateway no longer owns is not answered
 		return
 	}
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *service) done(r *request, value uint64, err error) {
 	s.drained()
 }
 
-// broken is a transaction as a gateway with a fault would make it.
+// broken returns a transaction changed according to the injected fault.
 func (g *gateway) broken(t state.Txn) state.Txn {
 	if g.w.wrong == blindTake {
 		t.If = nil

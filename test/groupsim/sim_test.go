@@ -22,7 +22,7 @@ func simulate(seed uint64, wrong fault, telling bool) *world {
 	return w
 }
 
-// TestGroup runs worlds, and prints the story of one that goes wrong.
+// TestGroup runs worlds, and prints the story of one in which a check fails.
 func TestGroup(t *testing.T) {
 	start, failed, steps, fake, commands, ran := time.Now(), 0, 0, time.Duration(0), 0, 0
 	for seed := *first; seed < *first+*seeds && failed < *fails && (*limit == 0 || time.Since(start) < *limit); seed++ {
@@ -47,7 +47,7 @@ func TestGroup(t *testing.T) {
 		ran, took.Round(time.Millisecond), float64(ran)/took.Seconds(), fake.Round(time.Second), steps, commands)
 }
 
-// TestReplay: a seed tells one story.
+// TestReplay: a seed always gives the same story.
 func TestReplay(t *testing.T) {
 	for seed := range uint64(4) { // some of them publish loads
 		sum := [2]uint64{}
@@ -62,13 +62,13 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound breaks something on purpose, each in turn, and looks for a seed that shows
-// it: from the one that did when this was written.
+// TestFaultsAreFound injects each fault in turn and looks for a seed that reveals it. It begins with the seed that did
+// so when this was written.
 func TestFaultsAreFound(t *testing.T) {
 	for _, f := range []struct {
 		name  string
 		wrong fault
-		seed  uint64 // that shows it; one that no longer does makes the test long
+		seed  uint64 // that reveals it; if it no longer does, the test takes long
 	}{
 		{"skip the fence", skipFence, 11},
 		{"serve before the fence", serveBeforeFence, 11},

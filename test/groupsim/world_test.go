@@ -9,11 +9,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
-// A world is one simulation. Its time is the true one.
+// A world is one simulation. Its time is the true time.
 type world struct {
 	seed   uint64
 	rng    *rand.Rand
-	wrong  fault // what is broken on purpose
+	wrong  fault // the injected fault
 	now    time.Duration
 	seq    uint64
 	events []event // a heap
@@ -25,8 +25,8 @@ type world struct {
 	gateways []*gateway
 	workers  []*worker
 	lawyers  []*lawyer
-	faults   bool // things befall it
-	loads    bool // gateways publish how much I/O there is
+	faults   bool // failures are injected
+	loads    bool // gateways publish their I/O load
 	book     *book
 
 	telling    bool
@@ -34,7 +34,7 @@ type world struct {
 	violations []string
 }
 
-// An event happens at its time; those of one time in the order in which they were scheduled.
+// An event happens at its time. Events with the same time happen in the order in which they were scheduled.
 type event struct {
 	at  time.Duration
 	seq uint64
@@ -72,7 +72,7 @@ func newWorld(seed uint64, wrong fault, telling bool) *world {
 	return w
 }
 
-// after schedules something.
+// after schedules do to be called after d.
 func (w *world) after(d time.Duration, do func()) {
 	w.seq++
 	w.events = append(w.events, event{w.now + max(d, 0), w.seq, do})
@@ -107,7 +107,7 @@ func (w *world) pop() event {
 
 func (w *world) wall() time.Time { return time.Unix(0, 0).Add(w.now) }
 
-// run lets time pass until an end, or until something holds.
+// run runs events until end, or until holds returns true.
 func (w *world) run(end time.Duration, holds func() bool) bool {
 	next := w.now
 	for len(w.violations) == 0 {
@@ -141,7 +141,7 @@ func (w *world) run(end time.Duration, holds func() bool) bool {
 	return false
 }
 
-// heard gives a reply of the store to the process that waits for it.
+// heard passes a reply of the store to the process that waits for it.
 func (w *world) heard(r simulated.Reply) {
 	for _, g := range w.gateways {
 		if g.client == r.Client && g.running {
@@ -151,7 +151,7 @@ func (w *world) heard(r simulated.Reply) {
 	}
 }
 
-// between is a random duration.
+// between returns a random duration from least to most.
 func (w *world) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.rng.Int64N(int64(most-least)+1))
 }
@@ -163,7 +163,7 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
-// violation is something that must not happen.
+// violation reports a failed check.
 func (w *world) violation(format string, args ...any) {
 	w.note("VIOLATION "+format, args...)
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))

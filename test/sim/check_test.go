@@ -12,8 +12,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// check judges the history, block by block: first by a model of its own, which can say
-// what is wrong, then by porcupine, which finds whatever is not linearizable.
+// check judges the history, block by block: first by a model of its own, which can say what is wrong, then by
+// porcupine, which finds everything that is not linearizable.
 func (w *world) check() {
 	for block := range w.blocks {
 		var ops []*operation
@@ -37,9 +37,9 @@ func (w *world) check() {
 	}
 }
 
-// checkFlush judges what a host is told of writes that a power failure may have undone: the first flush that
-// ends after it fails, and none fails so without. Of several targets with one disk one may know, and
-// another answer.
+// checkFlush judges what a host is told of writes that a power failure may have undone. The first flush that ends after
+// the failure must fail with ErrWritesLost, and no flush may fail so without a power failure. If several targets share
+// the disk, one may know of the failure and another answer, so a success is not judged.
 func (w *world) checkFlush(f *operation) {
 	lost := errors.Is(f.err, multipath.ErrWritesLost)
 	why := w.undone(f)
@@ -51,8 +51,8 @@ func (w *world) checkFlush(f *operation) {
 	}
 }
 
-// undone returns a write of a flush's host that was acknowledged before both the flush and a power failure,
-// that no flush in between has made durable, and that none before this one has reported as lost.
+// undone returns a write of the flush's host that was acknowledged before both the flush and a power failure, unless a
+// flush in between made it durable or an earlier flush reported it as lost.
 func (w *world) undone(f *operation) *operation {
 	same := func(o *operation) bool { return o.kind != crash && o.host == f.host && o.life == f.life }
 	for _, c := range w.history {
@@ -68,9 +68,9 @@ func (w *world) undone(f *operation) *operation {
 					return false
 				}
 				if g.succeeded() && g.call > o.end && g.call < c.call && !c.mayUndo(o) {
-					return true // carried out before, and its completion was on the way when the power failed
+					return true // executed before the power failure, completed after it
 				}
-				lost := errors.Is(g.err, multipath.ErrWritesLost) // by a failure before: what there was since is durable
+				lost := errors.Is(g.err, multipath.ErrWritesLost) // reports an earlier failure; writes after that are durable
 				return (g.succeeded() || lost) && g.call > o.end && g.end < c.call || lost && g.end > c.end && g.end < f.call
 			}
 			if !slices.ContainsFunc(w.history, covered) {
@@ -81,8 +81,7 @@ func (w *world) undone(f *operation) *operation {
 	return nil
 }
 
-// wrongRead finds a read that returned neither the last acknowledged write nor a
-// concurrent one.
+// wrongRead reports a read that returned neither the last acknowledged write nor a concurrent one.
 func wrongRead(block int, ops []*operation) string {
 	for _, r := range ops {
 		if r.kind != read || !r.succeeded() {
@@ -95,13 +94,12 @@ func wrongRead(block int, ops []*operation) string {
 	return ""
 }
 
-// judge reports what is wrong with a read: nothing if there is one write that it may have
-// seen.
+// judge reports what is wrong with a read, or nothing if there is a write that it may have seen.
 func judge(block int, ops []*operation, r *operation) string {
 	v, what := r.of(block), ""
 	sources := []*operation{}
 	if v == 0 {
-		sources = append(sources, nil) // as the disk was at first
+		sources = append(sources, nil) // the initial content of the disk
 	}
 	for _, o := range ops {
 		if o.writes() && o.of(block) == v && o.call < r.end {
@@ -125,8 +123,8 @@ func judge(block int, ops []*operation, r *operation) string {
 	return what
 }
 
-// overwrites returns a write that was acknowledged before r began, and began after source
-// had ended, so that r cannot have read what source wrote.
+// overwrites returns an acknowledged write that lies between source and r: it began after source ended and ended before
+// r began, so that r cannot have read what source wrote.
 func overwrites(block int, ops []*operation, source, r *operation) *operation {
 	ended := int64(-1)
 	if source != nil {
@@ -143,8 +141,7 @@ func overwrites(block int, ops []*operation, source, r *operation) *operation {
 	return nil
 }
 
-// survives reports whether a write was durable before the first power failure that came
-// after it.
+// survives reports whether a write was durable before the first power failure after it.
 func survives(ops []*operation, o *operation, until int64) bool {
 	for _, c := range ops {
 		if c.kind != crash || c.end < o.call || c.call > until {
@@ -166,7 +163,7 @@ func survives(ops []*operation, o *operation, until int64) bool {
 // A register is the state of a block in porcupine's model.
 type register struct {
 	now value
-	old string // what a power failure may leave, 8 bytes each; "" where none will come
+	old string // the values that a power failure may leave, 8 bytes each; "" if no failure occurs
 }
 
 func (r register) with(v value, durable bool) register {
@@ -180,7 +177,7 @@ func (r register) with(v value, durable bool) register {
 	return register{v, r.old + string(b)}
 }
 
-// A maybe is a write that took place, or did not, in its time.
+// A maybe is a write that may or may not have been executed.
 type maybe struct{ *operation }
 
 func (w *world) notLinearizable(block int, ops []*operation) bool {
@@ -224,8 +221,8 @@ func (w *world) notLinearizable(block int, ops []*operation) bool {
 	return false
 }
 
-// seenValues is which writes it matters of whether they took place: those whose value somebody
-// has read, and all where a Compare and Write failed for a value that it does not tell.
+// seenValues returns which writes of unknown outcome matter: those whose value a host has read, and all of them if a
+// Compare and Write miscompared, because it does not return the value.
 func seenValues(block int, ops []*operation) func(*operation) bool {
 	values, all := map[value]bool{}, false
 	for _, o := range ops {
@@ -241,10 +238,9 @@ func seenValues(block int, ops []*operation) func(*operation) bool {
 	return func(o *operation) bool { return all || values[o.of(block)] }
 }
 
-// repeats is how often a write may have been carried out again, as others see it. It is sent
-// again each time the path that it took is lost, a second later or more: that shows where
-// another write, of somebody else or of the same worker at the same time, comes in between,
-// or the disk loses it.
+// repeats returns how many times a write may have been executed again, visibly for others. It is sent again each time
+// its path is lost, a second later or more. That is visible only if another write, of another host or of the same
+// worker at the same time, comes in between, or if the disk loses the first execution.
 func (w *world) repeats(block int, o *operation, ops []*operation) (n int) {
 	if o.until-o.at < time.Second {
 		return 0

@@ -20,7 +20,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A client is a host as a process, with workers. Fate alone starts and ends it.
+// A client is a simulated host process with workers. Only the goroutine of fate starts and ends it.
 type client struct {
 	w        *world
 	id       int
@@ -31,18 +31,18 @@ type client struct {
 
 	up     bool
 	lives  atomic.Int32 // how often it has started
-	dying  atomic.Bool  // what is under way may be carried out at any time
+	dying  atomic.Bool  // operations in progress may be executed at any later time
 	cancel context.CancelFunc
 	device rdmatransport.Device
 	host   *host.Host
-	wait   sync.WaitGroup // its workers, once it has connected
+	wait   sync.WaitGroup // for its workers, once it is connected
 
 	mu         sync.Mutex // guards what follows
 	sub        *multipath.Subsystem
 	ns         *multipath.Namespace // nil until it is connected
 	registered bool                 // with the reservation's key
 	live       map[*multipath.Path]bool
-	lost       []time.Duration // when a path was lost that had been live
+	lost       []time.Duration // when live paths were lost
 }
 
 func newClient(w *world, id int, rng *rand.Rand) *client {
@@ -66,7 +66,7 @@ func (c *client) start() error {
 	}
 	c.w.isolate(c.addr, false)
 	for _, s := range c.w.servers {
-		if s.target == nil { // it stays away
+		if s.target == nil { // the target stays down
 			for _, p := range s.ports {
 				c.w.isolate(p.addr.Addr(), true)
 			}
@@ -81,7 +81,7 @@ func (c *client) start() error {
 	return nil
 }
 
-// kill ends it without a word to any target.
+// kill ends the host without a message to any target.
 func (c *client) kill() {
 	c.w.isolate(c.addr, true)
 	c.w.note(c.name(), "is killed")
@@ -153,7 +153,7 @@ func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 		c.sub, c.ns = sub, ns
 	}
 	c.mu.Unlock()
-	if ctx.Err() != nil && c.namespace() != ns { // it was killed meanwhile
+	if ctx.Err() != nil && c.namespace() != ns { // the host was killed meanwhile
 		w.must(sub.Close())
 		return nil, ctx.Err()
 	}
@@ -161,7 +161,7 @@ func (c *client) connect(ctx context.Context) (*multipath.Namespace, error) {
 	return ns, nil
 }
 
-// pathChanged keeps when paths were lost: what was under way on one is sent again by another.
+// pathChanged records when paths are lost, because the commands in progress on a lost path are sent again on another.
 func (c *client) pathChanged(e multipath.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *client) pathChanged(e multipath.Event) {
 	c.live[e.Path] = live
 }
 
-// losses is how many paths it lost within a time.
+// losses returns the number of paths lost within a period.
 func (c *client) losses(from, to time.Duration) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *client) options(p *port) host.Options {
 	}
 }
 
-// pretend connects to a port with another key, or none.
+// pretend connects to a port with a wrong key or with none, which must fail.
 func (c *client) pretend(p *port, key auth.Key) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -212,7 +212,7 @@ func (c *client) namespace() *multipath.Namespace {
 	return c.ns
 }
 
-// work is what a worker does: mostly on blocks of its own, sometimes on those of others.
+// work runs a worker. It writes mostly its own blocks, sometimes shared ones.
 func (c *client) work(ctx context.Context, ns *multipath.Namespace, id int) {
 	k := &worker{c: c, id: id, rng: c.rng[id], ns: ns}
 	if id == 0 {
@@ -224,7 +224,7 @@ func (c *client) work(ctx context.Context, ns *multipath.Namespace, id int) {
 	}
 }
 
-// end is an operation's end as a worker sees it.
+// end records the end of an operation. If its outcome is unknown, it may still be executed at any time.
 func (c *client) end(o *operation, err error) {
 	c.w.end(o, err)
 	var unknown *multipath.UnknownError
@@ -235,7 +235,7 @@ func (c *client) end(o *operation, err error) {
 	}
 }
 
-// A worker has one goroutine.
+// A worker issues operations from one goroutine.
 type worker struct {
 	c   *client
 	id  int
@@ -243,7 +243,7 @@ type worker struct {
 	ns  *multipath.Namespace
 }
 
-// pause reports whether to go on after it.
+// pause sleeps for a random time and reports whether to continue.
 func (k *worker) pause(ctx context.Context) bool {
 	sleep(ctx, time.Duration(k.rng.ExpFloat64()*float64(400*time.Millisecond)))
 	return ctx.Err() == nil
@@ -254,7 +254,7 @@ func (k *worker) value() value {
 	return newValue(k.c.id, k.id, k.c.next[k.id])
 }
 
-// group chooses blocks to write: the worker's own, or those that all write.
+// group chooses the blocks to write: the worker's own or shared ones.
 func (k *worker) group() int {
 	if k.rng.IntN(3) == 0 {
 		return maxClients*workers + k.rng.IntN(groups-maxClients*workers)
@@ -262,7 +262,7 @@ func (k *worker) group() int {
 	return k.c.id*workers + k.id
 }
 
-// choose makes an operation.
+// choose returns a random operation.
 func (k *worker) choose() operation {
 	o := operation{host: k.c.id, worker: k.id, kind: write}
 	n := pick(k.rng, 1, 1, 1, 2, 4)
@@ -299,7 +299,7 @@ func (k *worker) buffer(o *operation) []byte {
 	return b
 }
 
-// found takes what a read has returned.
+// found records the values that a read returned.
 func (k *worker) found(o *operation, b []byte) {
 	for i := range o.values {
 		v, err := valueOf(b[i*k.blockSize():][:k.blockSize()], o.first+i)
@@ -340,7 +340,7 @@ func (k *worker) blocking(ctx context.Context) {
 	k.c.end(o, err)
 }
 
-// swap reads a block and replaces what is there, if it is there still.
+// swap reads a block and replaces its content with Compare and Write.
 func (k *worker) swap(ctx context.Context) {
 	block := k.group()*groupSize + k.rng.IntN(groupSize)
 	size, at := k.blockSize(), int64(block*k.blockSize())
@@ -360,10 +360,10 @@ func (k *worker) swap(ctx context.Context) {
 	k.c.end(o, err)
 }
 
-// queueDepth is how many requests a queue's worker has in flight.
+// queueDepth is the number of requests that a worker with a queue has in flight.
 const queueDepth = 3
 
-// queued works through a queue, in batches.
+// queued issues batches of operations on a queue.
 func (k *worker) queued(ctx context.Context) {
 	wake := make(chan struct{}, 1)
 	q, err := k.ns.OpenQueue(queueDepth, func() {
@@ -430,7 +430,7 @@ func key(host int) capsule.ReservationKey { return capsule.ReservationKey(0x1000
 
 const reservation = capsule.ReservationWriteExclusiveAllRegistrants
 
-// register makes the host a registrant, and the first one that comes holder too.
+// register makes the host a registrant. The first host to register also acquires the reservation.
 func (c *client) register(ctx context.Context, ns *multipath.Namespace) error {
 	c.w.registering(c.id)
 	err := ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/backend"
 )
 
-// A block of the disk holds a value: the number of the write it comes from, with the
-// block's number, over and over. Value 0 is a block of zeroes.
+// A block of the disk holds a value, the number of the write that it comes from, and the block's number, repeated.
+// Value 0 is a block of zeroes.
 func fill(b []byte, block int, v value) {
 	if v == 0 {
 		clear(b)
@@ -26,7 +26,7 @@ func fill(b []byte, block int, v value) {
 	}
 }
 
-// valueOf reads a block, which must be whole and of that number.
+// valueOf returns the value of a block. The block must not be torn and must have the given number.
 func valueOf(b []byte, block int) (value, error) {
 	where, v := binary.LittleEndian.Uint64(b), value(binary.LittleEndian.Uint64(b[8:]))
 	want := uint64(block) + 1
@@ -41,22 +41,22 @@ func valueOf(b []byte, block int) (value, error) {
 	return v, nil
 }
 
-// A disk is what targets store blocks on: with a volatile cache, latency, and faults. It
-// outlives those that have it open.
+// A disk stores the targets' blocks. It has a volatile cache, latency and faults, and outlives the processes that have
+// it open.
 type disk struct {
 	w         *world
 	blockSize int
 	volatile  bool
 
 	mu sync.Mutex // guards what follows, and all queues
-	// versions are, for each block, what a power failure may leave of it: the first is
-	// durable, the last is what reads return.
+	// versions holds, for each block, the values that a power failure may leave. The first is durable; reads return the
+	// last.
 	versions [][]value
 	rng      *rand.Rand
-	latched  error // after a flush that failed
+	latched  error // set after a flush failed
 
 	least, slow                      time.Duration // added to the latency of half of the operations
-	readErrors, writeErrors, noFlush float64       // shares that fail
+	readErrors, writeErrors, noFlush float64       // shares of operations that fail
 	full                             bool
 }
 
@@ -68,8 +68,8 @@ func newDisk(w *world, blockSize, blocks int, volatile bool) *disk {
 	return d
 }
 
-// powerFails leaves of each block one of the values that it had since it was durable, and returns those of them that
-// were not, by block.
+// powerFails sets each block to one of the values that it had since it was last durable, and returns the values that
+// were not durable, by block.
 func (d *disk) powerFails() (volatile [][]value) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *disk) powerFails() (volatile [][]value) {
 	return volatile
 }
 
-// repair ends all faults but what was lost by a failed flush, for which see clear.
+// repair ends all faults except a failed flush, for which see Clear.
 func (d *disk) repair() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +105,7 @@ func (d *disk) setSlow(least, most time.Duration) {
 
 var errMedium = errors.New("medium error")
 
-// An opened is the disk as one process has it open. It implements [backend.Store].
+// An opened is the disk as opened by one process. It implements [backend.Store].
 type opened struct {
 	d      *disk
 	name   string
@@ -160,8 +160,8 @@ func (o *opened) NewQueue(depth int, notify func()) (backend.Queue, error) {
 
 func (o *opened) Close() error { return nil }
 
-// kill ends what a process has begun: each operation has reached the disk or not, or half
-// of it has. What it submits later reaches nothing.
+// kill ends the operations that a process has begun: each has been executed fully, partly or not at all. Operations
+// submitted later are not executed.
 func (o *opened) kill() {
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
@@ -169,7 +169,7 @@ func (o *opened) kill() {
 	for _, q := range o.queues {
 		for _, p := range q.pending {
 			if o.d.rng.IntN(2) == 0 {
-				_ = p.run(o.d.rng.IntN(2) == 0) // nobody hears of it
+				_ = p.run(o.d.rng.IntN(2) == 0) // the error is not reported to anyone
 			}
 			q.results.Push(backend.Result{Tag: p.Tag, Err: backend.ErrClosed})
 		}
@@ -188,7 +188,7 @@ type diskQueue struct {
 	closed  bool
 }
 
-// A pending is an operation on its way.
+// A pending is an operation in progress.
 type pending struct {
 	backend.Request
 	q    *diskQueue
@@ -225,7 +225,7 @@ func (q *diskQueue) Submit(rs []backend.Request) int {
 	return n
 }
 
-// begin carries out some of several blocks.
+// begin executes some blocks of an operation on several blocks.
 func (p *pending) begin() {
 	d := p.q.o.d
 	d.mu.Lock()
@@ -253,7 +253,7 @@ func (p *pending) finish() {
 	go q.notify() // ends at once; the shard's own locks come before the disk's
 }
 
-// run carries out the blocks that are left, or some of them.
+// run executes the remaining blocks, or a random part of them if some is true.
 func (p *pending) run(some bool) error {
 	d := p.q.o.d
 	if p.Op == backend.OpFlush {
@@ -282,7 +282,7 @@ func (p *pending) run(some bool) error {
 			d.put(first+i, 0, p.FUA)
 		}
 	}
-	return err // though it has been carried out
+	return err // an error although it has been executed
 }
 
 func (p *pending) compareAndWrite(first int) error {
@@ -301,7 +301,7 @@ func (p *pending) compareAndWrite(first int) error {
 	return nil
 }
 
-// refuses is the fault that befalls an operation.
+// refuses returns the error of an operation that fails because of a fault.
 func (d *disk) refuses(op backend.Op) error {
 	switch {
 	case op == backend.OpRead:
@@ -318,8 +318,7 @@ func (d *disk) refuses(op backend.Op) error {
 	return nil
 }
 
-// write is a write as it reaches the disk: what comes here must be whole, and of a host
-// that may write.
+// write writes a block to the disk. It checks that the block is not torn and that its host may write.
 func (o *opened) write(block int, b []byte, fua bool) {
 	v, err := valueOf(b, block)
 	if err != nil {

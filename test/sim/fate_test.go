@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/multipath"
 )
 
-// A blow is one kind of thing that befalls a world. Its chance is in proportion to weight.
+// A blow is a kind of failure or change. Its probability is proportional to weight.
 type blow struct {
 	weight int
 	strike func(*world)
@@ -43,8 +43,8 @@ func blows() []blow {
 	return all
 }
 
-// run is the life of a world: everything starts, is struck for a while, and is repaired.
-// Then all must be well again.
+// run runs a world: it starts everything, injects failures for a while, repairs everything and checks that all works
+// again.
 func (w *world) run() {
 	for _, s := range w.servers {
 		w.started(s.start())
@@ -83,7 +83,7 @@ func (w *world) run() {
 	w.wait.Wait()
 }
 
-// started ends the simulation where something does not start at all.
+// started ends the simulation if something cannot be started.
 func (w *world) started(err error) {
 	if err != nil {
 		w.t.Fatalf("seed %d: %v\n%s", w.seed, err, strings.Join(w.storyLines(), "\n"))
@@ -112,7 +112,7 @@ func (w *world) startServers() {
 	}
 }
 
-// hold holds a target up, for up to more than hosts wait until they send a write on another path.
+// hold delays a target's packets, for up to longer than hosts wait before they send a write on another path.
 func (w *world) hold() {
 	s := w.server()
 	if s.target == nil {
@@ -141,7 +141,7 @@ func (w *world) killClient() {
 	}
 }
 
-// stopClient has a host disconnect as it should.
+// stopClient stops a host, which disconnects in order.
 func (w *world) stopClient() {
 	if c := w.client(); c.up {
 		w.note(c.name(), "stops")
@@ -157,7 +157,7 @@ func (w *world) startClients() {
 	}
 }
 
-// partition cuts a host off a port, in one direction or both.
+// partition cuts the network between a host and a port, in one direction or both.
 func (w *world) partition() {
 	c, p := w.client(), w.port()
 	ways := 1 + w.rng.IntN(3)
@@ -170,8 +170,8 @@ func (w *world) partition() {
 	}
 }
 
-// strand cuts a port off all hosts while the store is at commands that have come through it,
-// and is at them for as long as hosts wait for their end.
+// strand cuts a port off all hosts while commands from it are in the store. They stay there for as long as hosts wait
+// for commands of a lost controller to end.
 func (w *world) strand() {
 	p := w.port()
 	w.disk.setSlow(5*w.kato/2, 3*w.kato)
@@ -184,7 +184,7 @@ func (w *world) strand() {
 	w.disk.setSlow(0, 0)
 }
 
-// mend ends all partitions.
+// mend ends all cuts of the network.
 func (w *world) mend() {
 	w.note("network", "is whole again")
 	for _, s := range w.servers {
@@ -232,14 +232,14 @@ func (w *world) hurtDisk() {
 		d.full = true
 		w.note("disk", "is full")
 	default:
-		// Not longer than hosts wait for the end of a lost controller's commands.
+		// At most as long as hosts wait for commands of a lost controller to end.
 		d.least, d.slow = 0, pick(w.rng, 20*time.Millisecond, 300*time.Millisecond, w.kato, 3*w.kato)
 		w.note("disk", "takes up to %v", d.slow)
 	}
 }
 
-// repairDisk is what an administrator does: a disk that failed a flush is used again after
-// it has lost what was not flushed.
+// repairDisk does what an administrator does: a disk that failed a flush is used again after it has lost what was not
+// flushed.
 func (w *world) repairDisk() {
 	w.disk.repair()
 	w.note("disk", "is repaired")
@@ -251,7 +251,7 @@ func (w *world) repairDisk() {
 	}
 }
 
-// fence has one host preempt the registration of another.
+// fence lets one host preempt the registration of another.
 func (w *world) fence() {
 	by, victim := w.client(), w.client()
 	if !w.fencing || by == victim || !by.isRegistered() || !victim.isRegistered() {
@@ -261,7 +261,7 @@ func (w *world) fence() {
 	if ns == nil {
 		return
 	}
-	victim.setRegistered(false) // from now on nobody knows
+	victim.setRegistered(false) // from now on its state is unknown
 	busy := w.rng.IntN(2) == 0
 	if busy { // so that commands of the victim are in the store
 		w.disk.setSlow(0, w.kato/2)
@@ -278,7 +278,7 @@ func (w *world) fence() {
 		err := ns.Use(ctx, multipath.Once, func(n *host.Namespace) error {
 			return n.Reservations().Preempt(ctx, key(by.id), key(victim.id), reservation, true)
 		})
-		// A registration that is under way may come after what it preempts.
+		// A registration in progress may be executed after the preemption.
 		if err == nil && before.begun == before.settled && w.registrationsOf(victim.id) == before {
 			w.setFenced(victim.id, true)
 		}
@@ -286,7 +286,7 @@ func (w *world) fence() {
 	})
 }
 
-// pretend has somebody try to be a host whose key it does not have.
+// pretend lets a client connect as a host without the host's key.
 func (w *world) pretend() {
 	c, p := w.client(), w.port()
 	if w.key.IsZero() || !c.up {
@@ -297,10 +297,10 @@ func (w *world) pretend() {
 		key = newKey(w.t)
 	}
 	w.note("network", "has somebody pretend to be %s", c.name())
-	c.wait.Go(func() { c.pretend(p, key) }) // ends within its time
+	c.wait.Go(func() { c.pretend(p, key) }) // ends by its timeout
 }
 
-// readmit has hosts that were fenced register again.
+// readmit lets hosts that were fenced register again.
 func (w *world) readmit() {
 	for _, c := range w.clients {
 		ns := c.namespace()
@@ -345,14 +345,13 @@ func (w *world) recover() {
 	}
 }
 
-// recoveryTime is how long all may take that has to come by itself.
+// recoveryTime is the limit for everything to recover by itself.
 const recoveryTime = 3 * time.Minute
 
-// verify waits until each host has all its paths, and reads everything through it. A path that is
-// broken may seem to be live until its host hears nothing of a request: one that fails for that
-// reason, which it does where FastIOFailTmo is less than ReconnectDelay, is read again.
+// verify waits until each host has all its paths, and reads every block through it. A broken path may seem live until a
+// request on it times out. Such a request fails if FastIOFailTmo is less than ReconnectDelay, and is then repeated.
 func (w *world) verify(when string) {
-	w.wait.Wait() // what hosts preempt must not befall what they read
+	w.wait.Wait() // preemptions in progress must not affect the reads
 	for _, c := range w.clients {
 		deadline := time.Now().Add(recoveryTime)
 		c.awaitPaths(deadline, when)
@@ -374,7 +373,7 @@ func (w *world) verify(when string) {
 	}
 }
 
-// awaitPaths waits until all paths are live.
+// awaitPaths waits until all paths of a host are live.
 func (c *client) awaitPaths(deadline time.Time, when string) {
 	for !c.whole() {
 		if time.Now().After(deadline) {
@@ -385,7 +384,7 @@ func (c *client) awaitPaths(deadline time.Time, when string) {
 	}
 }
 
-// readGroup reads a group of blocks.
+// readGroup reads a group of blocks and records it in the history.
 func (k *worker) readGroup(g int, deadline time.Time) error {
 	w := k.c.w
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)

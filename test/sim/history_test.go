@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A value names a write: its host, the worker, and how many there were before.
+// A value identifies a write by its host, worker and number.
 type value uint64
 
 func newValue(host, worker, n int) value {
@@ -25,7 +25,7 @@ func (v value) String() string {
 	return fmt.Sprintf("%c%d.%d", 'A'+rune(v.host()), v>>32&0xffff-1, uint32(v))
 }
 
-// kind is what an operation of the history does.
+// kind is the kind of an operation of the history.
 type kind uint8
 
 const (
@@ -33,28 +33,28 @@ const (
 	write
 	flush
 	swap  // Compare and Write
-	crash // the disk loses power
+	crash // power failure of the disk
 )
 
 func (k kind) String() string {
 	return [...]string{"read", "write", "flush", "compare and write", "crash"}[k]
 }
 
-// never is when what has no known end may still happen.
+// never is the end of an operation that may still be executed at any time.
 const never = math.MaxInt64
 
-// An operation is one of a history. Its call and end are numbers that count up with
-// everything that happens, so that of two of them the order is known.
+// An operation is an entry of the history. call and end are numbers from one counter of all events, which gives their
+// order.
 type operation struct {
 	kind         kind
 	host, worker int
 	life         int32 // of the host
 	first        int
-	values       []value // written, or read; one for each block
+	values       []value // written or read, one for each block
 	expected     value   // swap
 	fua          bool
-	reboot       bool      // crash: of all targets' machines
-	volatile     [][]value // crash: what it may have undone of each block
+	reboot       bool      // crash: all targets' machines also restart
+	volatile     [][]value // crash: values of each block that it may have undone
 
 	call, end  int64
 	at, until  time.Duration
@@ -63,10 +63,10 @@ type operation struct {
 	done       bool
 }
 
-// succeeded reports whether it certainly took place.
+// succeeded reports whether it was certainly executed.
 func (o *operation) succeeded() bool { return o.done && o.err == nil }
 
-// writes reports whether it changes blocks, or may have done so.
+// writes reports whether it changes blocks or may have done so.
 func (o *operation) writes() bool { return o.kind == write || o.kind == swap && !o.miscompare }
 
 func (o *operation) touches(block int) bool {
@@ -75,7 +75,7 @@ func (o *operation) touches(block int) bool {
 
 func (o *operation) of(block int) value { return o.values[block-o.first] }
 
-// mayUndo reports whether a crash has found something of a write that was not durable.
+// mayUndo reports whether a crash found a value of write w that was not durable.
 func (o *operation) mayUndo(w *operation) bool {
 	for i, v := range w.values {
 		if slices.Contains(o.volatile[w.first+i], v) {
@@ -109,7 +109,7 @@ func (o *operation) String() string {
 	return b.String()
 }
 
-// An event is one line of the story.
+// An event is a line of the story.
 type event struct {
 	number int64
 	at     time.Duration
@@ -117,7 +117,7 @@ type event struct {
 	text   string
 }
 
-// story tells everything that happened, in order.
+// storyLines returns all events in order.
 func (w *world) storyLines() []string {
 	events := slices.Clone(w.events)
 	for _, o := range w.history {
@@ -147,7 +147,7 @@ func (w *world) storyLines() []string {
 	return lines
 }
 
-// fingerprint is the same for the same story.
+// fingerprint returns a hash of the story.
 func (w *world) fingerprint() uint64 {
 	h := fnv.New64a()
 	for _, l := range w.storyLines() {

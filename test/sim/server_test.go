@@ -17,8 +17,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce"
 )
 
-// A server is a target as a process: killed, it leaves nothing but the disk and the vault.
-// Fate alone starts and ends it.
+// A server is a simulated target process. When it is killed, only the disk and the vault remain. Only the goroutine of
+// fate starts and ends it.
 type server struct {
 	w      *world
 	id     int
@@ -27,7 +27,7 @@ type server struct {
 	sub    *target.Subsystem
 	disk   *opened
 	vault  *openVault
-	state  vault // of counters
+	state  vault // for counters
 	opened *openVault
 }
 
@@ -79,13 +79,13 @@ func (s *server) start() error {
 	return nil
 }
 
-// admit lets in every host, or those that have the key.
+// admit allows every host, or only those that have the key.
 func (s *server) admit() error {
 	if s.w.key.IsZero() {
 		s.sub.AllowAnyHost(true)
 		return nil
 	}
-	// An exponentiation is two messages more, and took half of all worlds' processor time.
+	// A Diffie-Hellman group costs two more messages, and took half of the processor time of all worlds.
 	groups := []auth.Group{auth.GroupNull}
 	if s.w.seed%16 == 0 {
 		groups = []auth.Group{auth.GroupFFDHE2048}
@@ -101,7 +101,8 @@ func (s *server) admit() error {
 	return nil
 }
 
-// kill ends it as kill -9 does: nobody hears of it, and what it has begun is done or not.
+// kill ends the target as SIGKILL does: without a message to the hosts, and each operation in progress is executed or
+// not.
 func (s *server) kill() {
 	for _, p := range s.ports {
 		s.w.isolate(p.addr.Addr(), true)
@@ -121,11 +122,11 @@ func (s *server) close() {
 	s.target = nil
 }
 
-// disconnect ends all controllers.
+// disconnect disconnects all controllers.
 func (s *server) disconnect() {
 	s.w.note(s.name(), "disconnects everybody")
 	for _, c := range s.target.Controllers() {
-		_ = s.sub.Disconnect(c.ID) // it may have ended by itself
+		_ = s.sub.Disconnect(c.ID) // it may have ended meanwhile
 	}
 }
 
@@ -134,15 +135,14 @@ func (s *server) setANA(p *port, state capsule.ANAState) {
 	s.w.must(p.listener.SetANAState(1, state))
 }
 
-// A vault is where a target keeps reservations, or counters.
+// A vault stores a target's reservations or counters.
 type vault struct {
 	mu   sync.Mutex // guards what follows
 	rng  *rand.Rand // nil: it never fails
 	kept []byte
 }
 
-// An openVault is the vault as one process has it open. It implements
-// [target.ReservationStore].
+// An openVault is the vault as opened by one process. It implements [target.ReservationStore].
 type openVault struct {
 	*vault
 	dead bool // under the vault's mutex
@@ -154,12 +154,12 @@ func (v *openVault) Load() ([]byte, error) {
 	return v.kept, nil
 }
 
-// Save takes no time: the target holds a mutex meanwhile, on which fake time does not pass.
+// Save takes no time, because the target holds a mutex meanwhile, and fake time would not advance.
 func (v *openVault) Save(b []byte) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.dead && v.rng == nil {
-		return nil // there is no process that could hear of it
+		return nil // the process that would see an error is dead
 	}
 	if v.dead || v.rng != nil && v.rng.IntN(32) == 0 {
 		return errors.New("no space left on device")

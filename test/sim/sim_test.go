@@ -21,14 +21,14 @@ var (
 )
 
 const (
-	// gcPercent is GOGC of TestSim: a world lives for a moment, and its heap is small.
+	// gcPercent is GOGC of TestSim. It is high because a world is short and its heap is small.
 	gcPercent = 800
-	// memoryLimit is there since what was in a synctest bubble is collected only by the second
-	// collection after its end: by percent alone each would come at a multiple of the one before.
+	// memoryLimit limits the heap in addition. Memory of a synctest bubble is freed only by the second collection after
+	// its end, and with GOGC alone the heap at each collection would be a multiple of that at the one before.
 	memoryLimit = 512 << 20
 )
 
-// TestSim runs worlds, and prints the story of one that goes wrong.
+// TestSim runs worlds, and prints the story of one in which a check fails.
 func TestSim(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
@@ -52,7 +52,7 @@ func TestSim(t *testing.T) {
 		ran, took.Round(time.Millisecond), float64(ran)/took.Seconds(), fake.Round(time.Second), events, unchecked)
 }
 
-// TestHolds: no target executes what has arrived while it was held up, if its hosts have not waited.
+// TestHolds: a target executes nothing that arrived while its packets were held, unless its hosts have waited for that.
 func TestHolds(t *testing.T) {
 	defer func(before bool) { *holds = before }(*holds)
 	*holds = true
@@ -67,7 +67,7 @@ func simulate(t *testing.T, seed uint64) *world {
 	cryptotest.SetGlobalRandom(t, seed)
 	var w *world
 	defer func() {
-		if r := recover(); r != nil { // of synctest too: all wait, and for nothing
+		if r := recover(); r != nil { // includes synctest's: all goroutines are blocked forever
 			t.Logf("seed %d:\n%s", seed, strings.Join(w.storyLines(), "\n"))
 			panic(r)
 		}
@@ -81,7 +81,7 @@ func simulate(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// report prints the story of a world in which something happened that must not.
+// report prints the story of a world in which a check failed.
 func (w *world) report(t *testing.T) bool {
 	bad := len(w.violations) > 0
 	if !bad && (*seeds != 1 || !testing.Verbose()) {
@@ -97,7 +97,7 @@ func (w *world) report(t *testing.T) bool {
 	return bad
 }
 
-// TestReplay: the same seed tells the same story, but for what the runtime chooses.
+// TestReplay: the same seed gives the same story, except for what the runtime chooses.
 func TestReplay(t *testing.T) {
 	if raceEnabled {
 		t.Skip("with the race detector the runtime takes goroutines in an order of its own")
@@ -117,7 +117,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// difference is the first lines that differ.
+// difference returns the first lines that differ.
 func difference(a, b []string) string {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

@@ -25,37 +25,37 @@ const (
 	nsid   = 1
 
 	workers   = 2 // of each host
-	groupSize = 4 // blocks that one worker has
+	groupSize = 4 // blocks of a worker
 	groups    = 8
 )
 
 var nsUUID = uuid.MustParse("6f1f2a3c-0d3e-4c7b-9d57-1a0f6f0e5b02")
 
-// A world is one simulation: targets and hosts on a network, and a disk.
+// A world is one simulation: targets, hosts, a network and a disk.
 type world struct {
 	t       *testing.T
 	seed    uint64
-	rng     *rand.Rand // of what befalls them
+	rng     *rand.Rand // chooses the failures
 	start   time.Time
 	network *softroce.Network
-	weather softroce.Faults // of every direction
+	weather softroce.Faults // faults of every direction of the network
 	disk    *disk
 	vault   *vault
 	servers []*server
 	clients []*client
-	boots   int // of the targets' machines, so far; fate's
+	boots   int // number of restarts of the targets' machines; used by fate's goroutine only
 	blocks  int
-	wait    sync.WaitGroup // what fate has begun
+	wait    sync.WaitGroup // for goroutines that fate started
 
-	fencing bool     // hosts have reservations
+	fencing bool     // hosts use reservations
 	key     auth.Key // of all hosts; zero: they need none
-	ctrlKey auth.Key // of the target; zero: it need not prove itself
+	ctrlKey auth.Key // of the target; zero: it is not authenticated
 	kato    time.Duration
 	policy  multipath.Policy
 	depth   int
-	capsule int // bytes of data in capsules
+	capsule int // in-capsule data size in bytes
 
-	count atomic.Int64 // of everything that happens
+	count atomic.Int64 // counts all events
 
 	mu         sync.Mutex // guards what follows
 	cut        map[[2]netip.Addr]bool
@@ -64,21 +64,20 @@ type world struct {
 	violations []string
 	fenced     [maxClients]bool
 	registers  [maxClients]registrations
-	unchecked  int           // blocks whose history was too much for porcupine
+	unchecked  int           // blocks whose history porcupine could not check in time
 	lasted     time.Duration // of fake time
 }
 
 const maxClients = 3
 
-// stream is a generator of its own for an actor, so that what it chooses does not depend
-// on what others do.
+// stream returns a random generator for an actor, so that its choices do not depend on those of other actors.
 func (w *world) stream(actor string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(actor))
 	return rand.New(rand.NewPCG(w.seed, h.Sum64()))
 }
 
-// newWorld chooses what there is.
+// newWorld chooses the world of a seed.
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, seed: seed, start: time.Now(), cut: map[[2]netip.Addr]bool{}, blocks: groups * groupSize}
 	w.rng = w.stream("fate")
@@ -132,7 +131,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func newKey(t *testing.T) auth.Key {
 	t.Helper()
-	k, err := auth.GenerateKey(auth.HashSHA256, crand.Reader) // as the seed says
+	k, err := auth.GenerateKey(auth.HashSHA256, crand.Reader) // determined by the seed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +149,7 @@ func (w *world) faults(from, to netip.Addr) softroce.Faults {
 	return w.weather
 }
 
-// sever cuts one direction, or joins it again.
+// sever cuts or restores one direction.
 func (w *world) sever(from, to netip.Addr, cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +158,7 @@ func (w *world) sever(from, to netip.Addr, cut bool) {
 	}
 }
 
-// isolate cuts an address off from all others, or joins it again.
+// isolate cuts an address off from all others, or restores it.
 func (w *world) isolate(addr netip.Addr, cut bool) {
 	for _, o := range w.addresses() {
 		w.sever(addr, o, cut)
@@ -195,7 +194,7 @@ func (w *world) note(actor, format string, args ...any) {
 	w.events = append(w.events, event{w.count.Add(1), w.clock(), actor, fmt.Sprintf(format, args...)})
 }
 
-// violation is something that must not happen.
+// violation reports a failed check.
 func (w *world) violation(format string, args ...any) {
 	w.note("VIOLATION", format, args...)
 	w.mu.Lock()
@@ -227,7 +226,8 @@ func (w *world) end(o *operation, err error) {
 	o.end, o.until, o.err, o.done = w.count.Add(1), w.clock(), err, true
 }
 
-// powerFails has the disk lose what is not durable; with reboot all targets are down, and start in another boot.
+// powerFails lets the disk lose what is not durable. With reboot all targets are down, and the next start is in another
+// boot.
 func (w *world) powerFails(reboot bool) {
 	o := w.begin(operation{kind: crash, reboot: reboot})
 	if reboot {
@@ -237,13 +237,13 @@ func (w *world) powerFails(reboot bool) {
 	w.end(o, nil)
 }
 
-// registrations are the attempts of a host to register.
+// registrations counts the attempts of a host to register.
 type registrations struct {
 	begun   int
-	settled int // of those that have begun, how many are known to be over: none has any effect to come
+	settled int // attempts that are known to be over and have no later effect
 }
 
-// registering notes that a host begins to register: it may write from now on.
+// registering records that a host begins to register: it may write from now on.
 func (w *world) registering(host int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,14 +251,14 @@ func (w *world) registering(host int) {
 	w.fenced[host] = false
 }
 
-// hasRegistered notes that it has, so that the attempts before are over too.
+// hasRegistered records that the host is registered, which also means that earlier attempts are over.
 func (w *world) hasRegistered(host int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.registers[host].settled = w.registers[host].begun
 }
 
-// registrationsOf is what there was until now.
+// registrationsOf returns the counts until now.
 func (w *world) registrationsOf(host int) registrations {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
 )
 
-// An action is something that happens to a target.
+// An action is a change that is made to a target while hosts work.
 type action struct {
 	name    string
-	lasting bool // to the target that is not killed alone
+	lasting bool // only on the target "lasting"
 	do      func(*churnHost, context.Context, *targetState) error
 }
 
@@ -40,7 +40,7 @@ var actions = []action{
 	{"cut", false, (*churnHost).cut},
 }
 
-// A churnHost comes and goes.
+// A churnHost makes the changes. It connects and disconnects often.
 type churnHost struct {
 	*lab
 	random *rand.Rand
@@ -66,8 +66,7 @@ func (c *churnHost) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(c.random.Int64N(int64(most-least)))
 }
 
-// flip gives a listener another ANA state, and the former again. There is always a way
-// after that, but not in between.
+// flip sets the ANA state of a listener and sets it back to optimized. In between there may be no usable path.
 func (c *churnHost) flip(ctx context.Context, t *targetState) error {
 	states := []string{"non-optimized", "inaccessible", "change", "optimized"}
 	id := 1 + c.random.IntN(2)
@@ -80,7 +79,7 @@ func (c *churnHost) flip(ctx context.Context, t *targetState) error {
 	return errors.Join(err, set(context.WithoutCancel(ctx), "optimized"))
 }
 
-// spaceOf is one of the verified namespaces of a target.
+// spaceOf returns a random verified namespace of a target.
 func (c *churnHost) spaceOf(t *targetState) *space {
 	for {
 		if s := c.spaces[c.random.IntN(len(c.spaces))]; s.target == t.name {
@@ -95,7 +94,7 @@ func (c *churnHost) pause(ctx context.Context, t *targetState) error {
 		return control.Path("subsystems", string(subsystemNQN(s.nqn)), "namespaces", fmt.Sprint(s.nsid), what)
 	}
 	err := t.api.Do(ctx, "POST", route("pause"), nil, []byte(`{"limit": "3s"}`), nil)
-	pause(ctx, c.between(50*time.Millisecond, 4*time.Second)) // it may end by itself
+	pause(ctx, c.between(50*time.Millisecond, 4*time.Second)) // the pause may reach its limit meanwhile
 	if resumed := t.api.Do(context.WithoutCancel(ctx), "POST", route("resume"), nil, nil, nil); err == nil && resumed != nil {
 		c.story.add("churn", "resume: %v", resumed)
 	}
@@ -111,12 +110,12 @@ func (c *churnHost) disconnect(ctx context.Context, t *targetState) error {
 	return t.api.Do(ctx, "DELETE", control.Path("subsystems", string(x.Subsystem), "controllers", fmt.Sprint(x.ID)), nil, nil, nil)
 }
 
-// connect is a controller of the subsystem that changes.
+// connect connects to a controller of the subsystem that is changed.
 func (c *churnHost) connect(ctx context.Context, t *targetState) (*host.Controller, error) {
 	return c.host.Connect(ctx, host.Options{Traddr: c.addrs.listener(t.name, 1+c.random.IntN(2)), NQN: subsystemNQN(churnNQN), NrIOQueues: 1, KeepAliveTmo: keepAlive})
 }
 
-// namespace adds one, uses and removes it.
+// namespace adds a namespace, uses it and removes it.
 func (c *churnHost) namespace(ctx context.Context, t *targetState) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -156,7 +155,7 @@ func (c *churnHost) namespace(ctx context.Context, t *targetState) (err error) {
 	return nil
 }
 
-// apply makes the target another one, and again what it was.
+// apply applies another configuration to the target, and then the former again.
 func (c *churnHost) apply(ctx context.Context, t *targetState) error {
 	var was json.RawMessage
 	if err := t.api.Do(ctx, "GET", "/v1/config", nil, nil, &was); err != nil {
@@ -179,7 +178,7 @@ func (c *churnHost) apply(ctx context.Context, t *targetState) error {
 	return errors.Join(err, t.api.Do(context.WithoutCancel(ctx), "PUT", "/v1/config", nil, was, nil))
 }
 
-// listener takes one away, and adds it again.
+// listener removes a listener and adds it again.
 func (c *churnHost) listener(ctx context.Context, t *targetState) error {
 	id := 1 + c.random.IntN(2)
 	if err := t.api.Do(ctx, "DELETE", control.Path("listeners", fmt.Sprint(id)), nil, nil, nil); err != nil {
@@ -190,7 +189,7 @@ func (c *churnHost) listener(ctx context.Context, t *targetState) error {
 	return t.api.Do(context.WithoutCancel(ctx), "POST", control.Path("listeners"), nil, body, nil)
 }
 
-// connections are many that come and go, the last ones without a farewell.
+// connections connects and disconnects 10 to 29 times.
 func (c *churnHost) connections(ctx context.Context, t *targetState) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -206,7 +205,7 @@ func (c *churnHost) connections(ctx context.Context, t *targetState) error {
 	return nil
 }
 
-// falseKeys are logins with a key that is not the host's.
+// falseKeys connects with a key that is not the host's, which must fail.
 func (c *churnHost) falseKeys(ctx context.Context, t *targetState) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -229,9 +228,9 @@ func (c *churnHost) falseKeys(ctx context.Context, t *targetState) error {
 	return nil
 }
 
-// silence stops a target for a while: shorter than hosts bear, or longer.
+// silence stops a target with SIGSTOP for a while, shorter or longer than the hosts' timeouts.
 func (c *churnHost) silence(ctx context.Context, t *targetState) error {
-	t.mu.Lock() // it is not killed meanwhile
+	t.mu.Lock() // keeps the target from being killed
 	defer t.mu.Unlock()
 	t.proc.signal(syscall.SIGSTOP)
 	pause(ctx, c.between(100*time.Millisecond, 7*time.Second))
@@ -239,7 +238,7 @@ func (c *churnHost) silence(ctx context.Context, t *targetState) error {
 	return nil
 }
 
-// cut is a network without a way to one listener.
+// cut drops all packets from and to one listener for a while.
 func (c *churnHost) cut(ctx context.Context, t *targetState) error {
 	at := c.addrs.listener(t.name, 1+c.random.IntN(2))
 	c.relay.Cut(at, true)

@@ -12,7 +12,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
 )
 
-// pause waits, and reports whether the run goes on.
+// pause waits for d and reports whether the run continues.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -22,13 +22,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// killTargets kills the target that is to be killed, and starts it again.
+// killTargets kills the target "kept" again and again and restarts it.
 func (l *lab) killTargets(ctx context.Context, random *rand.Rand) {
 	t := l.targets["kept"]
 	for pause(ctx, l.o.killEvery-5*time.Second+time.Duration(random.Int64N(int64(10*time.Second)))) {
 		t.mu.Lock()
 		t.proc.kill()
-		// Long enough for what its hosts had got before to be counted.
+		// Long enough for the answers that its hosts had received to be reported.
 		away := 3*client.ReportEvery + time.Duration(random.Int64N(int64(4*time.Second)))
 		l.story.add("target "+t.name, "killed, for %.1f s", away.Seconds())
 		pause(ctx, away)
@@ -46,7 +46,7 @@ func (l *lab) killTargets(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// awaitReturn measures how long after the start of a target its hosts get answers.
+// awaitReturn measures how long after the start of a target each of its hosts gets an answer.
 func (l *lab) awaitReturn(ctx context.Context, target string) {
 	began := time.Now()
 	base := map[*hostState]uint64{}
@@ -72,13 +72,13 @@ func (l *lab) awaitReturn(ctx context.Context, target string) {
 		}
 		l.mu.Unlock()
 		if took > l.o.stall {
-			return // for the watch
+			return // watch reports the stall
 		}
 	}
 	l.story.add("soak", "all hosts of %s are back after %.1f s", target, time.Since(began).Seconds())
 }
 
-// killHosts kills hosts, each as often as its plan says.
+// killHosts kills hosts, each at the interval of its plan.
 func (l *lab) killHosts(ctx context.Context, random *rand.Rand) {
 	next := map[*hostState]time.Time{}
 	for pause(ctx, time.Second) {
@@ -101,7 +101,7 @@ func (l *lab) killHosts(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// killHost kills a host: its client, or attach, whose client finds that out.
+// killHost kills a host: its client or nvmeof attach. The client of a killed attach must find that out.
 func (l *lab) killHost(h *hostState) error {
 	l.mu.Lock()
 	l.totals.Kills["host"]++
@@ -110,14 +110,14 @@ func (l *lab) killHost(h *hostState) error {
 	l.story.add(h.plan.name, "killed")
 	if h.plan.attach {
 		h.attach.kill()
-		_ = os.Remove(l.socket(h)) // attach replaces one that nobody serves; here the client does not wait for it
+		_ = os.Remove(l.socket(h)) // attach replaces a stale socket; removed here because the client does not wait for that
 		return l.startAttach(h)
 	}
 	l.killClient(h)
 	return l.startClient(h)
 }
 
-// churn changes what may change while hosts work.
+// churn makes random changes to the targets while hosts work.
 func (l *lab) churn(ctx context.Context, random *rand.Rand) {
 	c, err := l.newChurn(random)
 	if err != nil {
@@ -142,9 +142,9 @@ func (l *lab) churn(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// attack runs the raw peer against the target that lasts, with one attack after the other.
-// Whether it costs the hosts of that target too much is for what they see. After eight
-// minutes of attacks come twelve without, so that it is seen what remains.
+// attack runs the raw peer against the target "lasting", one attack after the other. Whether an attack harms the
+// target's hosts shows in their own results. Eight minutes of attacks are followed by twelve without, to see what
+// resources remain in use.
 func (l *lab) attack(ctx context.Context, random *rand.Rand) {
 	attacks, err := l.attacks()
 	if err != nil {
@@ -184,17 +184,17 @@ func (l *lab) attack(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// underAttack reports whether the gremlin attacks so long after the start.
+// underAttack reports whether attacks run at that time after the start.
 func underAttack(after time.Duration) bool {
 	minute := after % (20 * time.Minute) / time.Minute
 	return minute >= 4 && minute < 12
 }
 
-// quiet is how long after an attack samples count again: the Go runtime collects a heap that
-// has ceased to grow every two minutes, and gives back what it has no need of later.
+// quiet is how long after an attack samples are ignored. The Go runtime collects a heap that does not grow every two
+// minutes, and returns unused memory later.
 const quiet = 6 * time.Minute
 
-// attacks are the names of those that the raw peer has for targets.
+// attacks returns the names of the raw peer's attacks on targets.
 func (l *lab) attacks() (names []string, err error) {
 	if l.gremlin == "" {
 		return nil, nil
@@ -206,7 +206,7 @@ func (l *lab) attacks() (names []string, err error) {
 	for line := range strings.Lines(string(out)) {
 		name, does, _ := strings.Cut(line, " ")
 		if strings.HasPrefix(strings.TrimSpace(does), "a target that ") {
-			continue // that is for hosts
+			continue // a malice against hosts
 		}
 		names = append(names, name)
 	}

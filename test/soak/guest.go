@@ -26,7 +26,7 @@ const (
 	guestPass = 20 * time.Minute
 )
 
-// addGuest gives the relay a Linux host as an end, whose Ethernet is a socket for QEMU.
+// addGuest adds a Linux guest to the relay as a host. Its Ethernet is a socket of QEMU.
 func (l *lab) addGuest() (err error) {
 	w := &wire{relay: l.relay, guest: guestAddr, fronts: map[netip.Addr]netip.Addr{}, names: map[netip.Addr]netip.Addr{}}
 	name := guestFront
@@ -42,8 +42,8 @@ func (l *lab) addGuest() (err error) {
 	return l.relay.AddOutside(guestAddr, l.addrs.at(guestAlias), w.deliver)
 }
 
-// linux is a stock Linux host: fio writes, reads and verifies over both paths, again and
-// again, while its target is killed. The kernel's multipath is over them.
+// linux runs a stock Linux host: fio writes, reads and verifies over both paths, again and again, while its target is
+// killed. It uses the kernel's multipath.
 func (l *lab) linux(ctx context.Context, random *rand.Rand) {
 	if l.wire == nil {
 		return
@@ -94,7 +94,7 @@ func (l *lab) boot(ctx context.Context) (*guest.Guest, error) {
 	return guest.Boot(ctx, image, guest.Config{Share: l.path("guest"), Link: filepath.Join(l.sockets, guestLink), MAC: mac, CPUs: 2, Memory: 2048})
 }
 
-// linuxCounts are what the Linux host did.
+// linuxCounts counts what the Linux host did.
 type linuxCounts struct {
 	Passes        int    // of fio
 	Written, Read uint64 // bytes

@@ -13,7 +13,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
 )
 
-// A hostState is a host. Its fields are guarded by the mu of the lab.
+// A hostState is the state of a host. Its fields are guarded by the lab's mu.
 type hostState struct {
 	plan   hostPlan
 	index  int
@@ -22,14 +22,14 @@ type hostState struct {
 	ending atomic.Bool
 
 	ready    bool           // the client is connected
-	now      *client.Counts // of the client that runs
-	before   client.Counts  // of those before it
+	now      *client.Counts // of the running client
+	before   client.Counts  // of earlier clients
 	lives    int
-	progress time.Time // when the counters of requests had moved
-	requests uint64    // of all its lives
+	progress time.Time // when the request counters last changed
+	requests uint64    // of all its clients
 }
 
-// spec is what a host's client does.
+// spec returns the specification of a host's client.
 func (l *lab) spec(h *hostState) (client.Spec, error) {
 	p := &h.plan
 	s := client.Spec{Name: p.name, Addr: l.addrs.at(hostBase + h.index), HostNQN: p.hostNQN(), HostID: l.hostID(h), NQN: subsystemNQN(p.nqn),
@@ -142,7 +142,7 @@ func (l *lab) startClient(h *hostState) error {
 	return json.NewEncoder(p.input).Encode(spec)
 }
 
-// reported takes one report.
+// reported handles a line of a client's report.
 func (l *lab) reported(h *hostState, line string) {
 	var r client.Report
 	if err := json.Unmarshal([]byte(line), &r); err != nil {
@@ -168,7 +168,7 @@ func (l *lab) reported(h *hostState, line string) {
 	}
 }
 
-// counts are those of all lives of a host. Called with mu held.
+// counts returns the sum over all clients of a host. The caller holds mu.
 func (h *hostState) counts() client.Counts {
 	var c client.Counts
 	c.Add(&h.before)
@@ -178,7 +178,7 @@ func (h *hostState) counts() client.Counts {
 	return c
 }
 
-// killClient kills a host's client, whose next life begins.
+// killClient kills a host's client; another is started.
 func (l *lab) killClient(h *hostState) {
 	h.client.kill()
 	l.mu.Lock()

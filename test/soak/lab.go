@@ -20,16 +20,16 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/relay"
 )
 
-// A lab is one run: targets, hosts and the network between them.
+// A lab is one run: the targets, the hosts and the network between them.
 type lab struct {
 	o       *options
 	addrs   addresses
-	sockets string // folder of the unix sockets, whose paths are short
+	sockets string // directory of the Unix sockets, because their paths must be short
 	program string
-	gremlin string // empty: there is none
+	gremlin string // empty: no attacks
 	spaces  []*space
 	relay   *relay.Relay
-	wire    *wire // to the guest; nil: there is none
+	wire    *wire // to the guest; nil: no guest
 	targets map[string]*targetState
 	hosts   []*hostState
 	story   *story
@@ -40,12 +40,11 @@ type lab struct {
 	totals  totals
 	samples map[string][]sample // by the name of a process that is not killed
 	since   map[string]time.Time
-	// attacked is when an attack began or ended last.
+	// attacked is when the last attack began or ended.
 	attacked time.Time
 }
 
-// A targetState is a target. Its process belongs to whoever holds mu, which comes before
-// that of the lab.
+// A targetState is a target. The holder of mu owns its process. mu is locked before the lab's mu.
 type targetState struct {
 	name string
 	api  *control.Client
@@ -81,7 +80,7 @@ func newLab(o *options) (*lab, error) {
 	return l, l.network()
 }
 
-// build makes the programs that run.
+// build builds the programs that are run.
 func (l *lab) build() error {
 	if l.program == "" {
 		l.program = l.path("bin", "nvmeof")
@@ -111,7 +110,7 @@ func goBuild(to, pkg string) error {
 	return nil
 }
 
-// keys makes those of hosts, once for a folder.
+// keys generates the hosts' keys, once for each directory.
 func (l *lab) keys() error {
 	for _, h := range l.hosts {
 		for i, kind := range []string{".key", ".ctrl.key"} {
@@ -131,7 +130,7 @@ func (l *lab) keys() error {
 	return nil
 }
 
-// key is the text of a host's key, or of the target's for it.
+// key returns the text of a host's key, or of the target's key for that host.
 func (l *lab) key(h *hostPlan, i int) (string, error) {
 	if h.keys <= i {
 		return "", nil
@@ -140,7 +139,7 @@ func (l *lab) key(h *hostPlan, i int) (string, error) {
 	return string(b), err
 }
 
-// network takes a /24 of the loopback that nobody uses, and starts the relay there.
+// network finds a free /24 network of the loopback and starts the relay there.
 func (l *lab) network() error {
 	var errs []error
 	for range 20 {
@@ -189,7 +188,7 @@ func (l *lab) startRelay() error {
 	return nil
 }
 
-// soak runs everything until ctx ends or something is wrong.
+// soak runs everything until ctx ends or a check fails.
 func (l *lab) soak(ctx context.Context) error {
 	l.begin()
 	fmt.Printf("soak: seed %d, piece %d, in %s, addresses %v to %v\n", l.o.seed, l.totals.Pieces, l.o.dir, l.addrs.at(0), l.addrs.at(255))
@@ -225,7 +224,7 @@ func (l *lab) soak(ctx context.Context) error {
 		err = l.tale(late)
 	}
 	select {
-	case more := <-l.wrong: // in the last moment
+	case more := <-l.wrong: // reported while the run was ending
 		if err == nil {
 			err = l.tale(more)
 		}
@@ -237,7 +236,7 @@ func (l *lab) soak(ctx context.Context) error {
 	return err
 }
 
-// violation ends the run.
+// violation records a failed check and ends the run.
 func (l *lab) violation(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	l.story.add("VIOLATION", "%v", err)
@@ -247,7 +246,7 @@ func (l *lab) violation(format string, args ...any) {
 	}
 }
 
-// tale is an error with what happened before it.
+// tale writes an error and the events before it to a file, and returns the error with the file's path.
 func (l *lab) tale(err error) error {
 	text := fmt.Sprintf("%v\n\n# what happened before\n%s\n", err, l.story.text())
 	for name, p := range l.processes() {
@@ -264,7 +263,7 @@ func (l *lab) tale(err error) error {
 	return fmt.Errorf("%w (story: %s)", err, path)
 }
 
-// setUp makes the files of a target and starts it. Memory is new.
+// setUp creates the files of a target and starts it. Namespaces in memory start empty.
 func (l *lab) setUp(ctx context.Context, name string) error {
 	if err := os.WriteFile(l.path("files", name+".yaml"), []byte(l.document(name)), 0o600); err != nil {
 		return err
@@ -285,8 +284,7 @@ func (l *lab) setUp(ctx context.Context, name string) error {
 
 func (l *lab) table(s *space) string { return l.path("tables", s.name()) }
 
-// startTarget starts a target's process, and waits until it serves all. Called with its mu
-// held.
+// startTarget starts a target's process and waits until it serves everything. The caller holds t.mu.
 func (l *lab) startTarget(ctx context.Context, t *targetState) (err error) {
 	t.proc, err = start(t.name, nil, []string{"STATE_DIRECTORY=" + l.path("files")}, l.program, "target", "--config", l.path("files", t.name+".yaml"), "--socket", filepath.Join(l.sockets, t.name+".sock"))
 	if err != nil {
@@ -307,7 +305,7 @@ func (l *lab) startTarget(ctx context.Context, t *targetState) (err error) {
 	}
 }
 
-// processes are all that run, by their names.
+// processes returns all running processes by name.
 func (l *lab) processes() map[string]*process {
 	all := map[string]*process{}
 	for name, t := range l.targets {
@@ -328,8 +326,8 @@ func (l *lab) processes() map[string]*process {
 	return all
 }
 
-// stop ends all processes in order: clients, which have nothing under way then, attach,
-// targets. The error is one that does not end.
+// stop ends all processes in order: clients, so that no requests are in progress, then attach, then targets. The error
+// lists the processes that did not end.
 func (l *lab) stop() error {
 	var late []error
 	end := func(what string, p *process) {

@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// clientRole is the argument with which this program is a client.
+// clientRole is the argument that makes this program run as a client.
 const clientRole = "client-of-the-soak"
 
 func run(o *options) (err error) {

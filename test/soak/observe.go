@@ -12,9 +12,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-const every = 5 * time.Second // processes are looked at
+const every = 5 * time.Second // interval between samples
 
-// watch looks at processes from outside: that they run, that hosts get on, and what they use.
+// watch checks that processes run and hosts make progress, and samples the processes' resource use.
 func (l *lab) watch(ctx context.Context, _ *rand.Rand) {
 	saved := time.Now()
 	for pause(ctx, every) {
@@ -26,7 +26,7 @@ func (l *lab) watch(ctx context.Context, _ *rand.Rand) {
 			}
 			s, err := look(p.pid())
 			if err != nil {
-				continue // it has just ended, which is for others
+				continue // it has just ended, which l.ended reports
 			}
 			s.Goroutines = l.goroutines(ctx, name)
 			l.note(name, s)
@@ -44,7 +44,7 @@ func (l *lab) watch(ctx context.Context, _ *rand.Rand) {
 	}
 }
 
-// isKilled reports whether a process does not live long enough to grow.
+// isKilled reports whether a process is killed so often that its growth says nothing.
 func (l *lab) isKilled(name string) bool {
 	if name == "target kept" {
 		return true
@@ -66,12 +66,12 @@ func (l *lab) note(name string, s sample) {
 	s.At = time.Since(l.since[name])
 	fmt.Fprintf(l.usage, "%s,%d,%s,%d,%d,%d,%d\n", time.Now().UTC().Format(time.DateTime), l.totals.Pieces, name, s.RSS, s.FDs, s.Threads, s.Goroutines)
 	if !l.attacked.IsZero() && time.Since(l.attacked) < quiet {
-		return // it would be the attack's
+		return // the attack would distort it
 	}
 	l.samples[name] = thin(append(l.samples[name], s))
 }
 
-// goroutines of a process, as far as it reports them.
+// goroutines returns the number of goroutines of a process, if it reports it.
 func (l *lab) goroutines(ctx context.Context, name string) int {
 	kind, name, _ := strings.Cut(name, " ")
 	if kind == "target" {
@@ -93,7 +93,7 @@ func (l *lab) goroutines(ctx context.Context, name string) int {
 	return 0
 }
 
-// ended finds processes that ended by themselves.
+// ended reports processes that exited by themselves.
 func (l *lab) ended() {
 	for name, p := range l.processes() {
 		if p.unexpected() {
@@ -102,7 +102,7 @@ func (l *lab) ended() {
 	}
 }
 
-// stalled finds hosts that get nothing done.
+// stalled reports hosts that make no progress.
 func (l *lab) stalled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// Sizes of namespaces, all alike.
+// Sizes of all namespaces, in bytes.
 const (
 	spaceSize = 16 << 20
 	keepAlive = 2 * time.Second
-	// fence is when a target has ended all commands of a host that is gone: three times
-	// the keep alive (NVMe base 2.1, 9.6), and a second for what was on its way.
+	// fence is the time after which a target has ended all commands of a host that is gone: three times the keep alive
+	// timeout (NVMe base 2.1, 9.6), and a second for packets in flight.
 	fence = 3*keepAlive + time.Second
 )
 
@@ -26,15 +26,15 @@ type space struct {
 	number      uint32
 	blockSize   int
 	memory      bool
-	options     string // of a file
+	options     string // of a file store
 }
 
 func (s *space) name() string { return fmt.Sprintf("%s-%s-%d", s.target, s.nqn, s.nsid) }
 
 func (s *space) blocks() int { return spaceSize / s.blockSize }
 
-// spaces are all. "kept" is the target that is killed, whose namespaces are files;
-// "lasting" lives as long as the soak.
+// spaces returns all of them. The namespaces of the target "kept", which is killed, are files. The target "lasting"
+// lives as long as the soak.
 func spaces() []*space {
 	all := []*space{
 		{target: "kept", nqn: "disk", nsid: 1, blockSize: 512, options: "reservations"},
@@ -49,14 +49,14 @@ func spaces() []*space {
 	return all
 }
 
-// A hostPlan is a host that takes part.
+// A hostPlan describes a host.
 type hostPlan struct {
 	name        string
 	target, nqn string
-	attach      bool          // by nvmeof attach, and not by the library
-	direct      bool          // not by the relay
+	attach      bool          // uses nvmeof attach instead of the library
+	direct      bool          // bypasses the relay
 	keys        int           // 0: none; 1: the host's; 2: the target's too
-	policy      string        // of paths
+	policy      string        // path policy
 	killEvery   time.Duration // 0: never
 }
 
@@ -77,18 +77,17 @@ func (h *hostPlan) hostNQN() nvmeof.NQN {
 
 func subsystemNQN(name string) nvmeof.NQN { return nvmeof.NQN("nqn.2026-11.org.example:soak-" + name) }
 
-// churnNQN is the subsystem whose namespaces and hosts come and go.
+// churnNQN is the subsystem whose namespaces and hosts are added and removed.
 const churnNQN = "churn"
 
-// addresses are those of one run, in a /24 of the loopback.
+// addresses are the addresses of one run, in a /24 network of the loopback.
 type addresses struct{ net [3]byte }
 
 func (a addresses) at(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{a.net[0], a.net[1], a.net[2], byte(n)})
 }
 
-// The last bytes of addresses: of listeners, the fronts before them, hosts, the aliases
-// behind them.
+// The first values of the last byte of addresses: listeners, their fronts, hosts, and their aliases.
 const (
 	listenerBase = 1
 	frontBase    = 11
@@ -98,10 +97,10 @@ const (
 	guestAlias   = 71
 )
 
-// targets are their names; each has two listeners.
+// targets returns the names of the targets; each has two listeners.
 func targets() []string { return []string{"kept", "lasting"} }
 
-// listener is listener 1 or 2 of a target.
+// listener returns the address of listener 1 or 2 of a target.
 func (a addresses) listener(target string, id int) netip.Addr {
 	return a.at(listenerBase + a.offset(target, id))
 }
@@ -119,7 +118,7 @@ func (addresses) offset(target string, id int) int {
 	return -1
 }
 
-// document is the configuration of a target.
+// document returns the configuration of a target.
 func (l *lab) document(target string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nlimits: {shards: 1}\nlisteners:\n")

@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// A process is one of the soak's: it dies with it.
+// A process is a child of the soak, which dies with it.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	exited chan struct{}
-	err    error // of its end, once exited is closed
+	err    error // the result of Wait, valid once exited is closed
 
 	mu   sync.Mutex // guards what follows
 	said []string   // the last lines
-	over bool       // it was ended by the soak
+	over bool       // the soak has ended it
 }
 
 // kept is how many lines of a process are remembered.
 const kept = 60
 
-// start starts a program. Its lines of standard output go to line, where it is not nil;
-// all others are remembered. Its environment is the soak's, and what is given.
+// start starts a program. If line is not nil, it is called with each line of standard output; all other output is
+// remembered. The environment is the soak's with the given additions.
 func start(name string, line func(string), environment []string, path string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), environment...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt is the soak's alone
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt is sent to the soak only
 	if line == nil {
 		line = p.remember
 	}
@@ -93,14 +93,14 @@ func (p *process) remember(s string) {
 	}
 	p.said = append(p.said, s)
 	if p.crashed() {
-		return // all of it is wanted
+		return // keep the whole trace
 	}
 	if len(p.said) > kept {
 		p.said = slices.Delete(p.said, 0, len(p.said)-kept)
 	}
 }
 
-// crashed reports whether the Go runtime has ended the process. Called with mu held.
+// crashed reports whether the output begins to show a crash of the Go runtime or a data race. The caller holds mu.
 func (p *process) crashed() bool {
 	return len(p.said) < 500 && slices.ContainsFunc(p.said, func(s string) bool {
 		return strings.HasPrefix(s, "panic:") || strings.HasPrefix(s, "fatal error:") || strings.Contains(s, "DATA RACE")
@@ -113,14 +113,14 @@ func (p *process) lines() []string {
 	return slices.Clone(p.said)
 }
 
-// expected says that the process is about to end by the soak's wish.
+// expected records that the soak is about to end the process.
 func (p *process) expected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
 }
 
-// unexpected reports whether it has ended without.
+// unexpected reports whether the process exited although the soak did not end it.
 func (p *process) unexpected() bool {
 	select {
 	case <-p.exited:
@@ -132,14 +132,14 @@ func (p *process) unexpected() bool {
 	return !p.over
 }
 
-// kill is kill -9.
+// kill kills the process with SIGKILL.
 func (p *process) kill() {
 	p.expected()
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.exited
 }
 
-// finish ends a process in order, and reports whether it did so in time.
+// finish interrupts a process, and reports whether it exited in time.
 func (p *process) finish(limit time.Duration) bool {
 	p.expected()
 	_ = p.input.Close()

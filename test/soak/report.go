@@ -16,7 +16,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/relay"
 )
 
-// totals are what all runs in a folder have come to.
+// totals are the results of all runs in a directory.
 type totals struct {
 	Pieces  int
 	Time    time.Duration
@@ -46,14 +46,14 @@ func loadTotals(path string) (totals, error) {
 	return t, err
 }
 
-// begin is the start of a piece.
+// begin records the start of a run.
 func (l *lab) begin() {
 	l.totals.Pieces++
 	l.story.began = time.Now()
 	l.story.add("soak", "piece %d, seed %d", l.totals.Pieces, l.o.seed)
 }
 
-// all are the totals with those of this piece.
+// all returns the totals including this run.
 func (l *lab) all() totals {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *lab) all() totals {
 	return t
 }
 
-// save keeps the totals for the next piece.
+// save writes the totals for the next run.
 func (l *lab) save() error {
 	b, err := json.Marshal(l.all())
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *lab) save() error {
 	return os.Rename(path+".new", path)
 }
 
-// verdict is an error where a process has grown.
+// verdict returns an error if a process has grown too much.
 func (l *lab) verdict() error {
 	var errs []error
 	t := l.all()
@@ -109,7 +109,7 @@ func (l *lab) verdict() error {
 	return errors.Join(errs...)
 }
 
-// report is the table.
+// report returns the table.
 func (l *lab) report() string { t := l.all(); return t.String() }
 
 func (t *totals) String() string {
@@ -168,7 +168,7 @@ func (t *totals) errorTable(b *strings.Builder) {
 	}
 }
 
-// growthTable shows of each process the piece that was longest, and all that have grown.
+// growthTable shows the longest run of each process, and all runs in which it has grown.
 func (t *totals) growthTable(w *tabwriter.Writer) {
 	fmt.Fprintln(w, "\nprocess\thours\t\tfirst tenth\tlast tenth\tin an hour\t\t")
 	longest := map[string]float64{}

@@ -14,7 +14,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/client"
 )
 
-// samplesOf are those of so many hours, one every five seconds.
+// samplesOf returns the samples of a number of hours, one every five seconds.
 func samplesOf(hours float64, of func(h float64) sample) (all []sample) {
 	for at := time.Duration(0); at.Hours() < hours; at += every {
 		s := of(at.Hours())
@@ -24,7 +24,7 @@ func samplesOf(hours float64, of func(h float64) sample) (all []sample) {
 	return all
 }
 
-// TestGrowth: what leaks is found in an hour, and what breathes is not.
+// TestGrowth: a leak is found within an hour, and normal variation is not reported.
 func TestGrowth(t *testing.T) {
 	const mib = 1 << 20
 	steady := sample{RSS: 60 * mib, FDs: 30, Threads: 12, Goroutines: 20}
@@ -71,7 +71,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestPieces: the counters of one run are in those of the next, and the table shows them.
+// TestPieces: the counters of one run are included in the next, and the table shows them.
 func TestPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "totals.json")
 	none, err := loadTotals(path)
@@ -100,7 +100,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestDocuments: the targets' configurations are right, and hosts have blocks of their own.
+// TestDocuments: the targets' configurations are valid, and the hosts' block ranges do not overlap.
 func TestDocuments(t *testing.T) {
 	l := &lab{o: &options{dir: t.TempDir()}, spaces: spaces(), addrs: addresses{[3]byte{127, 1, 1}}}
 	for i, p := range hostPlans() {

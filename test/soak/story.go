@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A story has the last events, and goes to a file.
+// A story keeps the last events and writes all to a file.
 type story struct {
 	began time.Time
 	mu    sync.Mutex // guards what follows
@@ -19,7 +19,7 @@ type story struct {
 
 const (
 	remembered = 400      // events
-	longest    = 64 << 20 // bytes of the file, after which it begins anew
+	longest    = 64 << 20 // bytes of the file, after which it is truncated
 )
 
 func (s *story) add(actor, format string, args ...any) {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A sample is what a process uses at a time.
+// A sample is the resource use of a process at a time.
 type sample struct {
-	At         time.Duration // since the process was first looked at
+	At         time.Duration // since the first sample
 	RSS        int64
 	FDs        int
 	Threads    int
 	Goroutines int // 0: not known
 }
 
-// look reads /proc.
+// look reads the resource use of a process from /proc.
 func look(pid int) (s sample, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -46,8 +46,8 @@ func look(pid int) (s sample, err error) {
 	return s, err
 }
 
-// A growth compares the last tenth of a process's samples with the first, by lower quartiles.
-// Samples of times at which the gremlin attacks, or has just done so, are not among them.
+// A growth compares the lower quartiles of the first and the last tenth of a process's samples. Samples during attacks
+// of the gremlin and shortly after are left out.
 type growth struct {
 	Process string
 	Hours   float64
@@ -58,10 +58,10 @@ type grown struct {
 	Name        string
 	First, Last float64
 	PerHour     float64 // by least squares
-	Allowed     float64 // more of it is a leak
+	Allowed     float64 // larger growth is a leak
 }
 
-// grows are those that have grown too much.
+// grows returns the names of the resources that have grown too much.
 func (g *growth) grows() (names []string) {
 	if g.Hours < enough.Hours() {
 		return nil
@@ -75,12 +75,12 @@ func (g *growth) grows() (names []string) {
 }
 
 const (
-	warming = 2 * time.Minute  // of a process, whose samples do not count
+	warming = 2 * time.Minute  // after the start of a process its samples do not count
 	least   = 40               // samples for a comparison
-	enough  = 20 * time.Minute // from the first to the last, before a process is said to grow
+	enough  = 20 * time.Minute // from the first to the last sample, before growth is judged
 )
 
-// judgeGrowth is the growth of a process; false: there are too few samples.
+// judgeGrowth returns the growth of a process, or false if there are too few samples.
 func judgeGrowth(name string, samples []sample) (growth, bool) {
 	i, _ := slices.BinarySearchFunc(samples, warming, func(s sample, at time.Duration) int { return int(s.At - at) })
 	samples = samples[i:]
@@ -93,8 +93,8 @@ func judgeGrowth(name string, samples []sample) (growth, bool) {
 		of      func(sample) float64
 		allowed func(first float64) float64
 	}{
-		// A heap breathes: it grows to twice of what lives before it is collected, and
-		// what is mapped once stays.
+		// The memory of a Go program varies: a heap grows to twice its live size before it is collected, and memory
+		// once mapped stays mapped.
 		{"memory, MiB", func(s sample) float64 { return float64(s.RSS) / (1 << 20) }, func(f float64) float64 { return 12 + f/5 }},
 		{"descriptors", func(s sample) float64 { return float64(s.FDs) }, func(float64) float64 { return 6 }},
 		{"threads", func(s sample) float64 { return float64(s.Threads) }, func(float64) float64 { return 8 }},
@@ -111,13 +111,13 @@ func judgeGrowth(name string, samples []sample) (growth, bool) {
 	return g, true
 }
 
-// floor is the lower quartile: what leaks is there also between attacks.
+// floor returns the lower quartile, which a leak raises also between attacks.
 func floor(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return v[len(v)/4]
 }
 
-// slope is how much the values grow in an hour.
+// slope returns the growth per hour by linear regression.
 func slope(samples []sample, values []float64) float64 {
 	var sx, sy, sxx, sxy float64
 	for i, s := range samples {
@@ -132,7 +132,7 @@ func slope(samples []sample, values []float64) float64 {
 	return (n*sxy - sx*sy) / d
 }
 
-// thin keeps every other sample of a process that has many.
+// thin drops every other sample if there are too many.
 func thin(samples []sample) []sample {
 	if len(samples) < 20000 {
 		return samples

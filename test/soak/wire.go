@@ -12,17 +12,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/relay"
 )
 
-// A wire is the Ethernet of a guest, whose other end is the relay: a guest reaches
-// listeners at addresses of a network of its own, of which the wire answers ARP.
+// A wire is the Ethernet of a guest with the relay at its other end. A guest reaches listeners at addresses of a
+// network of its own, for which the wire answers ARP.
 type wire struct {
 	relay    *relay.Relay
 	guest    netip.Addr
-	fronts   map[netip.Addr]netip.Addr // as the guest names them, the relay's
+	fronts   map[netip.Addr]netip.Addr // the guest's name of a front to the relay's
 	names    map[netip.Addr]netip.Addr // and back
-	listener net.Listener              // QEMU connects
+	listener net.Listener              // to which QEMU connects
 
 	mu   sync.Mutex // guards what follows
-	conn net.Conn   // nil: the guest is not there
+	conn net.Conn   // nil: the guest is not connected
 }
 
 // The guest's network.
@@ -42,8 +42,7 @@ const (
 	udpSize  = 8
 )
 
-// serve takes frames of the guest until the listener is closed. QEMU's stream has the length
-// before each.
+// serve handles frames of the guest until the listener is closed. In QEMU's stream each frame follows its length.
 func (w *wire) serve(seed uint64) {
 	conn, err := w.listener.Accept()
 	if err != nil {
@@ -76,8 +75,7 @@ func (w *wire) close() error {
 	return err
 }
 
-// received takes a frame: ARP requests are answered, RoCEv2 is carried, the rest is not for
-// us.
+// received handles a frame: it answers ARP requests, forwards RoCEv2 and drops the rest.
 func (w *wire) received(frame []byte, random *rand.Rand) {
 	if len(frame) < ethSize+ipSize+udpSize {
 		return
@@ -98,13 +96,13 @@ func (w *wire) received(frame []byte, random *rand.Rand) {
 	}
 }
 
-// answerARP is the frame that says that the wire has an address.
+// answerARP returns the reply to an ARP request for an address of the wire.
 func answerARP(request []byte, asked netip.Addr) []byte {
 	f := append(guestMAC[:], wireMAC[:]...)
 	f = binary.BigEndian.AppendUint16(f, typeARP)
 	f = append(f, 0, 1, 8, 0, 6, 4, 0, 2) // Ethernet, IPv4, reply
 	f = append(append(f, wireMAC[:]...), asked.AsSlice()...)
-	return append(f, request[8:18]...) // to who asked
+	return append(f, request[8:18]...) // to the sender
 }
 
 // deliver sends a packet of a listener to the guest.
@@ -115,7 +113,7 @@ func (w *wire) deliver(front netip.Addr, packet []byte) {
 	f := append(guestMAC[:], wireMAC[:]...)
 	f = be.AppendUint16(f, typeIPv4)
 	f = be.AppendUint16(append(f, 0x45, 0), uint16(ipSize+udpSize+len(packet)))
-	f = append(f, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // identification 0, not to be fragmented
+	f = append(f, 0, 0, 0x40, 0, 64, protoUDP, 0, 0) // identification 0, do not fragment
 	f = append(append(f, from.Addr().AsSlice()...), guestAddr.AsSlice()...)
 	be.PutUint16(f[ethSize+10:], headerSum(f[ethSize:]))
 	f = be.AppendUint16(be.AppendUint16(f, relay.Port), relay.Port)
@@ -123,7 +121,7 @@ func (w *wire) deliver(front netip.Addr, packet []byte) {
 	w.send(append(f, packet...))
 }
 
-// headerSum is the checksum of an IPv4 header whose own is 0.
+// headerSum returns the checksum of an IPv4 header whose checksum field is 0.
 func headerSum(h []byte) uint16 {
 	sum := uint32(0)
 	for i := 0; i < len(h); i += 2 {
@@ -144,5 +142,5 @@ func (w *wire) send(frame []byte) {
 	if w.conn == nil {
 		return
 	}
-	_, _ = w.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)) // a guest that is gone
+	_, _ = w.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)) // an error means that the guest is gone
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/soak/internal/relay"
 )
 
-// TestWire: the wire answers ARP for a listener and for nobody else, and what it sends to the
-// guest is an IPv4 packet with the right sums.
+// TestWire: the wire answers ARP only for a listener, and sends the guest IPv4 packets with the right checksums.
 func TestWire(t *testing.T) {
 	front := netip.MustParseAddr("127.1.1.11")
 	w := &wire{fronts: map[netip.Addr]netip.Addr{guestFront: front}, names: map[netip.Addr]netip.Addr{front: guestFront}}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestArchitecture: the folders and files that ARCHITECTURE.md names exist.
+// TestArchitecture: the directories and files that ARCHITECTURE.md names exist.
 func TestArchitecture(t *testing.T) {
 	const root = "../.."
 	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))

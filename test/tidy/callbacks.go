@@ -19,16 +19,15 @@ import (
 	"strings"
 )
 
-// A layer is one package of the module, with the types of its files.
+// A layer is a package of the module with the type information of its files.
 type layer struct {
 	pkg   *types.Package
 	info  *types.Info
-	below map[*types.Package]bool // what it imports of the module, directly or not
+	below map[*types.Package]bool // packages of the module that it imports, directly or indirectly
 }
 
-// callbacks returns the interfaces by which a package calls back those above it: the one
-// declares them and calls their methods, and a type of a package that imports it implements
-// them.
+// callbacks returns the interfaces by which a package calls back packages above it. The package declares the interface
+// and calls its methods, and a type of a package that imports it implements the interface.
 func callbacks(layers []*layer) (found []string) {
 	for _, l := range layers {
 		for _, i := range called(l) {
@@ -41,7 +40,7 @@ func callbacks(layers []*layer) (found []string) {
 	return found
 }
 
-// called are the interfaces of a package whose methods it calls.
+// called returns the interfaces of a package whose methods the package calls.
 func called(l *layer) (all []*types.Named) {
 	for _, s := range l.info.Selections {
 		n, ok := types.Unalias(s.Recv()).(*types.Named)
@@ -64,8 +63,8 @@ func implements(p *types.Package, of *types.Named) bool {
 	return false
 }
 
-// layersOf checks the packages below dir, tests aside, each after those that it imports.
-// What they import from elsewhere is read as the compiler left it.
+// layersOf type-checks the packages below dir without tests, each after the packages that it imports. Other packages
+// that they import are read from the compiler's export data.
 func layersOf(dir string) (layers []*layer, err error) {
 	list := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./...")
 	list.Dir = dir
@@ -107,7 +106,7 @@ func layersOf(dir string) (layers []*layer, err error) {
 	}
 }
 
-// A listedPackage is what go list prints of a package.
+// A listedPackage is go list's description of a package.
 type listedPackage struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -124,7 +123,7 @@ func (p *listedPackage) parse(fset *token.FileSet) (files []*ast.File, err error
 	return files, nil
 }
 
-// newLayer checks a package that imports some of those known.
+// newLayer type-checks a package. known holds the packages of the module that are already checked.
 func newLayer(path string, fset *token.FileSet, files []*ast.File, imports types.Importer, known map[string]*layer) (*layer, error) {
 	l := &layer{info: &types.Info{Selections: map[*ast.SelectorExpr]*types.Selection{}}, below: map[*types.Package]bool{}}
 	cfg := types.Config{Importer: imports}
@@ -141,7 +140,7 @@ func newLayer(path string, fset *token.FileSet, files []*ast.File, imports types
 	return l, nil
 }
 
-// importFunc is an importer.
+// importFunc implements types.Importer.
 type importFunc func(string) (*types.Package, error)
 
 func (f importFunc) Import(path string) (*types.Package, error) { return f(path) }

@@ -1,7 +1,5 @@
-// Package tidy holds the house rules as tests: formatting, import directions,
-// what pure packages may not touch, names, sizes, methods, goroutines, doc links, names in
-// comments that nothing has any more, and interfaces by which a package calls back those above
-// it. A rule is a function
-// from files to findings, which is itself tested on small sources, so that
-// it is known to be able to fail.
+// Package tidy checks the project's rules as tests: formatting, import directions, what pure packages may use, names,
+// sizes, methods, goroutines, doc links, names in comments that no longer exist, and interfaces by which a package
+// calls back packages above it. A rule is a function from files to findings. TestRules checks each rule on small
+// sources, to show that it can fail.
 package tidy

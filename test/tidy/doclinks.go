@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// The names of a folder are what its files declare: Name, or Type.Name of a method, a field or
-// a method of an interface.
+// names are the names that a directory's files declare: Name, or Type.Name for a method, a field or a method of an
+// interface.
 type names map[string]bool
 
-// brokenLinks finds doc links in comments whose names nobody declares, in the forms that
-// go doc knows, but also where the name is not exported or is a field's:
+// brokenLinks finds doc links in comments to names that are not declared. It checks the forms that go doc knows, and
+// also links to unexported names and fields:
 //
 //	[Name], [Type.Name], [pkg], [pkg.Name], [pkg.Type.Name]
 //
-// A package is one that the folder imports, or is named by its path. In other modules and
-// in the standard library only the package must exist, as far as imports show.
+// A package is one that the directory imports, or is named by its path. In other modules and in the standard library
+// only the package must exist, as far as imports show.
 func brokenLinks(sources []*source) (findings []string) {
 	declared := map[string]names{}
-	imports := map[string]map[string]string{} // of a folder, by local name
-	everywhere := map[string]bool{}           // imported by any folder
+	imports := map[string]map[string]string{} // by directory and local name
+	everywhere := map[string]bool{}           // imported by any directory
 	for _, s := range sources {
 		dir := s.dir()
 		if declared[dir] == nil {
@@ -48,11 +48,11 @@ func brokenLinks(sources []*source) (findings []string) {
 	return findings
 }
 
-// linkable is what can be a name or a package's path. Other text in brackets is a
-// quotation, an address or arithmetic.
+// linkable matches text that can be a name or a package's path. Other text in brackets is a quotation, an address or
+// arithmetic.
 var linkable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 
-// linksOf are the doc links of a comment, where there is a link if its name exists.
+// linksOf returns the doc links of a comment, assuming that every name exists.
 func linksOf(text string) (links []string) {
 	p := comment.Parser{
 		LookupPackage: func(name string) (string, bool) { return name, linkable.MatchString(name) },

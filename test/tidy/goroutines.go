@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// suites are packages outside test that only tests import.
+// suites lists the packages outside test that only tests import.
 var suites = []string{"rdmatransport/rdmatest", "backend/backendtest"}
 
-// goStatements returns how many times the files of each folder start a goroutine, tests
-// and what is for tests only aside, and finds those without a comment: on the same line or
-// on the line above, saying whose it is or when it ends. A goroutine is started by a go
-// statement, by a method Go, as sync.WaitGroup has it, or by AfterFunc of time or context,
-// which starts one later.
+// goStatements counts the places where the files of each directory start a goroutine, without tests and packages for
+// tests. It also finds places without a comment on the same line or the line above, which should say when the goroutine
+// ends. A goroutine is started by a go statement, by a method Go, like that of sync.WaitGroup, or later by AfterFunc of
+// package time or context.
 func goStatements(sources []*source) (count map[string]int, findings []string) {
 	count = map[string]int{}
 	for _, s := range sources {
@@ -48,7 +47,7 @@ func startsGoroutine(n ast.Node) bool {
 	return false
 }
 
-// commentedLines are the lines that have a comment or the end of one.
+// commentedLines returns the lines that contain a comment.
 func commentedLines(s *source) map[int]bool {
 	lines := map[int]bool{}
 	for _, group := range s.file.Comments {
@@ -59,7 +58,7 @@ func commentedLines(s *source) map[int]bool {
 	return lines
 }
 
-// differences compares the goroutines that there are with those agreed on.
+// differences compares the counted goroutines with the agreed numbers.
 func differences(count, agreed map[string]int) (findings []string) {
 	dirs := maps.Clone(count)
 	maps.Copy(dirs, agreed)

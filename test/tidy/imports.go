@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A direction says what the packages in a folder, and in those below it that have
-// no row of their own, may import besides the standard library: folders of this
-// repository, "x/..." meaning x and all below it, and modules.
+// A direction says what the packages in a directory may import besides the standard library: directories of this
+// repository, where "x/..." means x and all below it, and modules. It also holds for directories below it that have no
+// row of their own.
 type direction struct {
 	dir   string
 	local []string
@@ -23,13 +23,13 @@ const (
 	zap    = "go.uber.org/zap"
 	uuid   = "github.com/google/uuid"
 	cobra  = "github.com/spf13/cobra"
-	pflag  = "github.com/spf13/pflag" // cobra's own
+	pflag  = "github.com/spf13/pflag" // a dependency of cobra
 	bar    = "github.com/schollz/progressbar/v3"
 	rapid  = "pgregory.net/rapid"
 	smart  = "github.com/dswarbrick/smart"
 	yaml   = "github.com/goccy/go-yaml"
 	fuse   = "github.com/hanwen/go-fuse/v2"
-	linear = "github.com/anishathalye/porcupine" // judges whether histories are linearizable
+	linear = "github.com/anishathalye/porcupine" // checks whether histories are linearizable
 	llock  = "github.com/landlock-lsm/go-landlock"
 	scomp  = "github.com/elastic/go-seccomp-bpf"
 	prom   = "github.com/prometheus/client_golang"
@@ -40,18 +40,18 @@ const (
 	cdpro  = "github.com/chromedp/cdproto"
 	ansi   = "github.com/charmbracelet/x/ansi"
 	csi    = "github.com/container-storage-interface/spec"
-	csitst = "github.com/kubernetes-csi/csi-test/v5" // the suite of drivers, with its own framework
+	csitst = "github.com/kubernetes-csi/csi-test/v5" // test suite for CSI drivers, with its own test framework
 	ginkgo = "github.com/onsi/ginkgo/v2"
 	gomega = "github.com/onsi/gomega"
 	grpc   = "google.golang.org/grpc"
 	proto  = "google.golang.org/protobuf"
 	k8smnt = "k8s.io/mount-utils"
 	k8sutl = "k8s.io/utils"
-	etcd   = "go.etcd.io/etcd" // in one package, behind the contract of internal/group/state
+	etcd   = "go.etcd.io/etcd" // only in one package, behind the interface of internal/group/state
 )
 
-// directions has the rows for what is built into programs. Only cmd and test know
-// which RDMA provider is in use, except what has a row of its own there.
+// directions has the rows for code that is built into programs. Only cmd and test, and packages with a row of their own
+// that says so, know which RDMA provider is in use.
 var directions = []direction{
 	{"capsule", nil, nil},
 	{"rdmatransport", nil, nil},
@@ -177,7 +177,7 @@ var directions = []direction{
 	{"test", []string{"test/...", "internal/...", "nvmeof/...", "capsule", "rdmatransport/...", "backend/..."}, []string{zap, xsys}},
 }
 
-// forTests is what tests may import too.
+// forTests lists what tests may import in addition.
 var forTests = direction{"", []string{"rdmatransport/...", "capsule", "backend/...", "nvmeof/...", "internal/...", "test/..."},
 	[]string{rapid, fuse, linear, cdp, cdpro, csitst, ginkgo, gomega, grpc, zap, uuid, xsys}}
 
@@ -192,7 +192,7 @@ func directionOf(dir string) (direction, bool) {
 	return direction{}, false
 }
 
-// wrongImports finds imports against the directions.
+// wrongImports finds imports that the directions do not allow.
 func wrongImports(s *source) (findings []string) {
 	d, ok := directionOf(s.dir())
 	if !ok {
@@ -229,7 +229,7 @@ func (d direction) allows(dir, name string) bool {
 	return false
 }
 
-// below reports whether name is one of the modules or a package in one.
+// below reports whether name is one of the modules or a package in one of them.
 func below(modules []string, name string) bool {
 	return slices.ContainsFunc(modules, func(m string) bool {
 		return name == m || strings.HasPrefix(name, m+"/")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTroubleshooting: the messages that docs/troubleshooting.md explains are those of the
-// program, word for word but for what the page writes as an ellipsis.
+// TestTroubleshooting: the messages that docs/troubleshooting.md explains occur in the program word for word. The page
+// may shorten them with an ellipsis.
 func TestTroubleshooting(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/troubleshooting.md")

@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// Limits of the methods of an exported type: of all, and of those that others may call.
-// What needs more is several types, or one with views of it.
+// Limits of the number of methods of an exported type: of all methods, and of the exported ones. A type that needs more
+// should be several types, or have types that are views of it.
 const (
 	maxMethods         = 60
 	maxExportedMethods = 36
 )
 
-// agreedMethods are the limits of types that have more, which they may not exceed.
+// agreedMethods lists the limits of types with more methods.
 var agreedMethods = map[string]int{
 	"rdmatransport/softroce/internal/rc.QP": 130, // both ends of a connection, requester and responder
 	"nvmeof/control.Manager":                75,
 	"nvmeof/target.Controller":              75,
 }
 
-// A methodCount is how many methods a type has.
+// A methodCount is the number of a type's methods.
 type methodCount struct{ all, exported int }
 
 // crowded finds exported types with too many methods.
@@ -56,7 +56,7 @@ func crowded(sources []*source) (findings []string) {
 	return findings
 }
 
-// receiver is the name of a method's type.
+// receiver returns the name of a method's receiver type.
 func receiver(f *ast.FuncDecl) string {
 	t := f.Recv.List[0].Type
 	for {

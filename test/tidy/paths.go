@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// localPaths are folders that exist only on some machine. They are put together
-// here so that this file does not contain them.
+// localPaths are directories that exist only on some machine. They are concatenated here so that this file does not
+// contain them.
 var localPaths = []string{"/wo" + "rk/", "/ro" + "ot/"}
 
-// localPathsIn finds such folders in a text file of any kind.
+// localPathsIn finds such directories in a text file of any kind.
 func localPathsIn(name string, text []byte) (findings []string) {
 	for _, p := range localPaths {
 		for at := 0; ; {
@@ -18,7 +18,7 @@ func localPathsIn(name string, text []byte) (findings []string) {
 				break
 			}
 			at += i
-			// A longer path that merely has a part of that name is fine.
+			// A match in the middle of a longer name is allowed.
 			if at == 0 || !isPathByte(text[at-1]) {
 				line := 1 + bytes.Count(text[:at], []byte("\n"))
 				findings = append(findings, fmt.Sprintf("%s:%d: path %s of somebody's machine", name, line, p))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// public are the packages that other modules are meant to import, each with what for.
+// public lists the packages that other modules are meant to import, each with its purpose.
 var public = map[string]string{
 	"capsule":                "wire formats of NVMe and NVMe over Fabrics",
 	"backend":                "the contract of storage",
@@ -34,8 +34,8 @@ var public = map[string]string{
 	"rdmatransport/verbs":    "RDMA devices",
 }
 
-// unlisted compares the folders of packages that other modules can import with the
-// list. What is below test is importable for Go's tool, and nobody's.
+// unlisted compares the directories of packages that other modules can import with the list. Packages below test can be
+// imported too, but are not for other modules.
 func unlisted(packages map[string]string) (findings []string) {
 	found := map[string]bool{}
 	for dir, name := range packages {
@@ -55,7 +55,7 @@ func unlisted(packages map[string]string) (findings []string) {
 	return findings
 }
 
-// packagesOf are the packages of files that are no tests, by folder.
+// packagesOf returns the names of packages by directory, without test files.
 func packagesOf(all []*source) map[string]string {
 	out := map[string]string{}
 	for _, s := range all {
@@ -66,8 +66,8 @@ func packagesOf(all []*source) map[string]string {
 	return out
 }
 
-// unexampled finds public packages without an example that is run and compared: a
-// function Example... with a comment Output.
+// unexampled finds public packages without an example whose output is checked: a function Example... with an Output
+// comment.
 func unexampled(all []*source) (findings []string) {
 	found := map[string]bool{}
 	for _, s := range all {
@@ -86,8 +86,8 @@ func unexampled(all []*source) (findings []string) {
 	return findings
 }
 
-// programs are the complete programs for what the module is there for: to connect to
-// namespaces, to embed a target with storage of one's own, and RDMA by itself.
+// programs lists the complete example programs for the module's purposes: to connect to namespaces, to embed a target
+// with storage of one's own, and to use RDMA alone.
 var programs = []string{
 	"nvmeof/host/example_program_test.go",
 	"nvmeof/target/example_program_test.go",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestPublicPackages prints, with -v, the packages that other modules can import.
+// TestPublicPackages checks the list of packages that other modules can import and prints them with -v.
 func TestPublicPackages(t *testing.T) {
 	report(t, unlisted(packagesOf(sources(t))))
 	for _, dir := range slices.Sorted(maps.Keys(public)) {

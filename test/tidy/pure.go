@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// purePackages take the time as an argument and leave threads, locks, logs and
-// devices to others.
+// purePackages lists the packages that take the time as an argument and do not use threads, locks, logs and devices.
 var purePackages = []string{
 	"capsule",
 	"rdmatransport/softroce/internal/wire",
@@ -31,13 +30,13 @@ var purePackages = []string{
 	"cmd/nvmeof/internal/activity",
 }
 
-// impureImports are packages whose every use is I/O, a lock or a log.
+// impureImports lists packages of which every use is I/O, a lock or a log.
 var impureImports = []string{"log", "log/slog", "net", "os", "os/exec", "os/signal", "sync", "syscall", "testing/synctest"}
 
-// impureNames are what may not be used of packages that are otherwise fine.
+// impureNames lists names that must not be used from packages that are otherwise allowed.
 var impureNames = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"},
-	// What draws from the global generators.
+	// Functions that use the global random generators.
 	"math/rand": {"ExpFloat64", "Float32", "Float64", "Int", "Int31", "Int31n", "Int63", "Int63n", "Intn",
 		"NormFloat64", "Perm", "Read", "Seed", "Shuffle", "Uint32", "Uint64"},
 	"math/rand/v2": {"ExpFloat64", "Float32", "Float64", "Int", "Int32", "Int32N", "Int64", "Int64N", "IntN", "N",
@@ -45,12 +44,12 @@ var impureNames = map[string][]string{
 	"fmt": {"Print", "Println", "Printf", "Scan", "Scanln", "Scanf"},
 }
 
-// impurities finds what has no place in a pure package.
+// impurities finds imports and names that are not allowed in a pure package.
 func impurities(s *source) (findings []string) {
 	if s.isTest() || !slices.Contains(purePackages, s.dir()) {
 		return nil
 	}
-	imported := map[string]string{} // local name: path
+	imported := map[string]string{} // local name to path
 	for _, spec := range s.file.Imports {
 		name, _ := strconv.Unquote(spec.Path.Value)
 		if slices.Contains(impureImports, name) {
@@ -72,7 +71,7 @@ func impurities(s *source) (findings []string) {
 	return findings
 }
 
-// localName is what an import is called in its file.
+// localName returns the name of an import in its file.
 func localName(spec *ast.ImportSpec, name string) string {
 	if spec.Name != nil {
 		return spec.Name.Name

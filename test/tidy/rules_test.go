@@ -20,15 +20,14 @@ func parsed(t *testing.T, path, text string) *source {
 	return s
 }
 
-// TestRules shows each rule something that it must find, and the same thing put
-// right.
+// TestRules runs each rule on a source that breaks it, and on the same source corrected.
 func TestRules(t *testing.T) {
 	const local = `import "` + module + `/`
 	long := strings.Repeat("\tprintln()\n", maxFunction)
 	for _, c := range []struct {
 		name, path, text string
 		rule             func(*source) []string
-		finds            string // "": nothing
+		finds            string // text of the finding; "": none
 	}{
 		{"spaces", "capsule/a.go", "package capsule\n\nfunc  f() {}\n", unformatted, "gofmt"},
 		{"formatted", "capsule/a.go", "package capsule\n\nfunc f() {}\n", unformatted, ""},
@@ -81,7 +80,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// wantFindings wants one finding that contains a text, or none if that is empty.
+// wantFindings wants one finding that contains a text, or none if the text is empty.
 func wantFindings(t *testing.T, text string, findings []string) {
 	t.Helper()
 	switch {
@@ -148,7 +147,7 @@ func f() {
 	wantFindings(t, "", differences(count, nil))
 }
 
-// TestNothingImportsTest: what is below test is for tests and by itself.
+// TestNothingImportsTest: only tests and packages below test import packages below test.
 func TestNothingImportsTest(t *testing.T) {
 	for _, d := range directions {
 		for _, local := range d.local {
@@ -182,7 +181,7 @@ func TestStaleNamesAreFound(t *testing.T) {
 		"readAll reads":                  "readAll",
 		"see readAll":                    "readAll",
 		"readSome reads":                 "",
-		"readSome, as someWhere":         "", // in another folder
+		"readSome, as someWhere":         "", // in another directory
 		"see theField":                   "", // of another language
 		"ReadAll of a package elsewhere": "",
 		"multicast mDNS":                 "",

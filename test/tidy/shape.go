@@ -24,7 +24,7 @@ func unformatted(s *source) []string {
 	return nil
 }
 
-// oversized finds files and functions that are too long to be read in one go.
+// oversized finds files and functions that are too long.
 func oversized(s *source) (findings []string) {
 	if n := bytes.Count(s.text, []byte("\n")); n > maxFile {
 		findings = append(findings, s.finding(s.file.FileStart, "file has %d lines, at most %d", n, maxFile))
@@ -41,8 +41,8 @@ func oversized(s *source) (findings []string) {
 	return findings
 }
 
-// tableLines is how many lines the tables within a function take: literals of
-// slices, arrays and maps, which are read a row at a time.
+// tableLines returns the number of lines of tables within a function: literals of slices, arrays and maps, which are
+// read a row at a time.
 func (s *source) tableLines(body *ast.BlockStmt) (n int) {
 	ast.Inspect(body, func(node ast.Node) bool {
 		lit, ok := node.(*ast.CompositeLit)
@@ -59,8 +59,8 @@ func (s *source) tableLines(body *ast.BlockStmt) (n int) {
 	return n
 }
 
-// isDispatch reports whether a function is one switch, perhaps with a return after
-// it: a table, however long.
+// isDispatch reports whether a function consists of one switch, possibly with a return after it. Such a table may be
+// long.
 func isDispatch(body *ast.BlockStmt) bool {
 	list := body.List
 	if n := len(list); n == 2 {
@@ -78,11 +78,10 @@ func isDispatch(body *ast.BlockStmt) bool {
 	return false
 }
 
-// vagueNames say nothing about what a package is.
+// vagueNames lists package names that say nothing about the package.
 var vagueNames = []string{"util", "utils", "common", "types", "api", "helpers", "helper", "misc", "shared", "base"}
 
-// badNames finds packages with vague names, and init functions, which run before
-// anybody asked.
+// badNames finds packages with vague names, and init functions, which run without being called.
 func badNames(s *source) (findings []string) {
 	name := strings.TrimSuffix(s.file.Name.Name, "_test")
 	folder := s.dir()[strings.LastIndex(s.dir(), "/")+1:]
@@ -97,8 +96,8 @@ func badNames(s *source) (findings []string) {
 	return findings
 }
 
-// replacedWords are words of identifiers for which docs/glossary.md has a noun, or Go a
-// usual verb, and what to write instead.
+// replacedWords lists words of identifiers for which docs/glossary.md has a noun or Go a usual verb, with the
+// replacement.
 var replacedWords = map[string]string{
 	"datum":    "packet",
 	"patience": "timeout",
@@ -108,10 +107,10 @@ var replacedWords = map[string]string{
 	"told":     "reported, notified or printed",
 }
 
-// replacedTypes are names that no type has, since they would have several meanings.
+// replacedTypes lists names that no type may have, because they have several meanings.
 var replacedTypes = map[string]string{"place": "the noun for what is there: a shard, a file, an address"}
 
-// replacedNames finds identifiers that the glossary has replaced.
+// replacedNames finds identifiers with replaced words.
 func replacedNames(s *source) (findings []string) {
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -131,7 +130,7 @@ func replacedNames(s *source) (findings []string) {
 	return findings
 }
 
-// words are the words of an identifier, in lower case: a word begins at a capital letter.
+// words returns the words of an identifier in lower case: a word begins at a capital letter.
 func words(name string) []string {
 	var b strings.Builder
 	for _, r := range name {
@@ -143,8 +142,7 @@ func words(name string) []string {
 	return strings.Fields(b.String())
 }
 
-// undocumented finds packages without a package comment in any file that is no
-// test.
+// undocumented finds packages without a package comment in a file that is not a test.
 func undocumented(sources []*source) (findings []string) {
 	documented := map[string]bool{}
 	first := map[string]*source{}

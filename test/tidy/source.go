@@ -24,14 +24,14 @@ type source struct {
 	file *ast.File
 }
 
-// dir is the folder, which is the package's import path below the module.
+// dir returns the directory, which is the package's import path below the module.
 func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
-// finding says that a rule is broken at a line of a file.
+// finding returns a message that a rule is broken at a position of the file.
 func (s *source) finding(p token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", s.path, s.line(p), fmt.Sprintf(format, args...))
 }
@@ -45,8 +45,8 @@ func parse(name string, text []byte) (*source, error) {
 	return &source{name, text, fset, f}, nil
 }
 
-// listed returns the files below root that belong to the repository: not what git
-// ignores there (see .gitignore), nor git's own.
+// listed returns the files below root that belong to the repository, without those that git ignores (see .gitignore)
+// and git's own.
 func listed(root string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func listed(root string) ([]string, error) {
 		}
 		rel = filepath.ToSlash(rel)
 		switch {
-		case rel == ".git" && !d.IsDir(): // of a worktree: names the folder that it belongs to
+		case rel == ".git" && !d.IsDir(): // of a worktree: names the directory that it belongs to
 		case d.IsDir() && (rel == ".git" || rel == "bin" || rel == "guest"):
 			return filepath.SkipDir
 		case d.Type().IsRegular():

@@ -6,10 +6,10 @@ import (
 	"iter"
 )
 
-// foreignWords are words of comments that have the form of names and are none.
+// foreignWords lists words of comments that look like names and are not.
 var foreignWords = []string{"mDNS", "mW"}
 
-// wordsIn are the words of a text that may be names.
+// wordsIn yields the words of a text that may be names.
 func wordsIn(text string) iter.Seq[string] {
 	isLetter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' }
 	return func(yield func(string) bool) {
@@ -28,8 +28,7 @@ func wordsIn(text string) iter.Seq[string] {
 	}
 }
 
-// isMixedCaps reports whether a word begins with small letters and then a capital, as the names
-// do that are not exported.
+// isMixedCaps reports whether a word begins with small letters and then a capital, like unexported names.
 func isMixedCaps(word string) bool {
 	small := 0
 	for small < len(word) && 'a' <= word[small] && word[small] <= 'z' {
@@ -38,8 +37,8 @@ func isMixedCaps(word string) bool {
 	return small > 0 && small < len(word) && 'A' <= word[small] && word[small] <= 'Z'
 }
 
-// staleNames finds words of comments in mixed capitals that no Go file of the repository has as a
-// name or in a string: mostly what something was called before.
+// staleNames finds mixed-caps words in comments that are neither a name nor in a string of any Go file of the
+// repository. Most are former names.
 func staleNames(sources []*source) (findings []string) {
 	known := names{}
 	for _, w := range foreignWords {

@@ -16,8 +16,8 @@ const root = "../.."
 
 var long = flag.Bool("long", false, "format all files, too, as gofmt does")
 
-// TestMain has less memory looked through for garbage: the tree stays. What TestCallbacks needs, one thing after another, is
-// begun at once: it would be all that a processor has to do at the end.
+// TestMain makes garbage collections rarer, because the parsed files stay in memory. It also starts the work for
+// TestCallbacks at once: that is sequential, and would leave the other processors idle at the end.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	flag.Parse()
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 var layersOfRoot = sync.OnceValues(func() ([]*layer, error) { return layersOf(root) })
 
-// tree is the repository, read once.
+// tree returns the parsed repository, which is read once.
 var tree = sync.OnceValues(func() ([]*source, error) {
 	names, err := listed(root)
 	if err != nil {
@@ -57,8 +57,8 @@ func report(t *testing.T, findings []string) {
 	}
 }
 
-// TestFiles holds the rules that concern one file at a time: the format, of which gofmt -l says the
-// same, with -long only, since it takes as much processor time as all the rest.
+// TestFiles checks the rules that concern one file at a time. The format is checked with -long only, because it takes
+// as much processor time as all other rules, and gofmt -l checks the same.
 func TestFiles(t *testing.T) {
 	rules := []struct {
 		name string
@@ -88,49 +88,49 @@ func TestPackageComments(t *testing.T) { report(t, undocumented(sources(t))) }
 
 func TestMethods(t *testing.T) { report(t, crowded(sources(t))) }
 
-// agreedGoroutines makes each new goroutine a decision. Data paths have none of
-// their own: a shard is one.
+// agreedGoroutines is the number of places in each directory that start goroutines, so that a new one is a deliberate
+// decision. Data paths have none of their own: a shard is one goroutine.
 var agreedGoroutines = map[string]int{
-	"backend/internal/disk":              3,  // blocking calls where there is no io_uring; a ring's wake-ups; copying
-	"backend/rbd":                        5,  // wake-ups where the owner does not watch; a cluster that does not answer as a queue, a store or a client is closed, or others are fenced
-	"internal/librados":                  1,  // placement groups that are visited at a time, by calls that block
+	"backend/internal/disk":              3,  // blocking calls without io_uring; a ring's wake-ups; copying
+	"backend/rbd":                        5,  // wake-ups where the owner does not watch; calls to a cluster that may not answer, when a queue, store or client is closed or others are fenced
+	"internal/librados":                  1,  // visits to placement groups at a time, by calls that block
 	"internal/bench":                     1,  // each job
-	"internal/group/state/rados":         4,  // what asks a cluster, which may not answer, as it is opened, used and closed; who follows changes
-	"nvmeof/control":                     14, // what listens, what waits for a device or an address, files and devices that may hang, the socket and its file, a stream that nobody takes, stores that a group opens, and closes late
+	"internal/group/state/rados":         4,  // calls to a cluster that may not answer: open, use and close; following changes
+	"nvmeof/control":                     14, // listeners; waiting for a device or an address; files and devices that may hang; the socket and its file; a stream that is not read; stores that a group opens, and closes late
 	"nvmeof/discovery":                   1,  // each node's connection
 	"nvmeof/events":                      1,  // writing the file
 	"nvmeof/host":                        2,  // a controller's events; the end of the host
 	"nvmeof/host/internal/operation":     1,  // a context that ends
 	"nvmeof/internal/shard":              1,  // the loop
-	"nvmeof/metrics":                     1,  // what is served
-	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path as a namespace is opened, or its size read
+	"nvmeof/metrics":                     1,  // the server
+	"nvmeof/multipath":                   4,  // the life of a path; a queue's timer; each path when a namespace is opened, or its size read
 	"internal/namedfile":                 2,  // a file system that does not answer
 	"nvmeof/nbd":                         2,  // the loop; the file of its socket
-	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group gives back, and commands that it has lost
+	"nvmeof/target":                      12, // connections; freeing queues; keys; stores, and one that does not answer; reservations; the end of a pause; subsystems at the end; stores that a group returns, and commands that it has lost
 	"internal/floor":                     2,  // the other side
-	"internal/group/state/etcd":          4,  // whether the endpoint answers; contexts that end with the store, and with the endpoint in use
-	"internal/group/runner":              2,  // the engine; what takes time
+	"internal/group/state/etcd":          4,  // checking that the endpoint answers; contexts that end with the store, and with the endpoint in use
+	"internal/group/runner":              2,  // the engine; calls that take time
 	"internal/group/state/statetest":     5,  // clients, watches, and calls that must end
 	"cmd/nvmeof":                         2,  // the command, the second signal
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls
 	"cmd/nvmeof-csi/internal/driver":     1,  // connections that no volume uses
 	"cmd/nvmeof-csi/internal/fabric":     2,  // nvmeof attach, which is waited for; a device that may not answer
-	"cmd/nvmeof/internal/attachcommand":  1,  // a path that is awaited
-	"cmd/nvmeof/internal/administer":     2,  // silence of the target; an output that nobody takes
+	"cmd/nvmeof/internal/attachcommand":  1,  // waiting for a path
+	"cmd/nvmeof/internal/administer":     2,  // a target that does not answer; an output that is not read
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
-	"cmd/nvmeof/internal/console":        1,  // what is served
-	"cmd/nvmeof/internal/hosts":          1,  // silence of the other side
-	"cmd/nvmeof/internal/gateway":        22, // what has another size at other gateways; notes of files, and of stores that have failed; counters of the I/O; who asks whether the storage answers; what erases namespaces; what a group needs before it is served; what says which configuration is in force; images of groups that are about to come, each of them, and the end of those that are not used; who connects to clusters, which may hang; who follows the group's configuration, and its watch; what is closed of a group that was lost; who says that its storage refuses it; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
+	"cmd/nvmeof/internal/console":        1,  // the server
+	"cmd/nvmeof/internal/hosts":          1,  // a peer that does not answer
+	"cmd/nvmeof/internal/gateway":        22, // sizes that differ at other gateways; notes of files and of failed stores; counters of the I/O; asking whether the storage answers; erasing namespaces; preparing a group before it is served; publishing the configuration in force; opening images of future groups, each of them, and closing unused ones; connecting to clusters, which may hang; following the group's configuration, and its watch; closing a lost group; reporting that the storage refuses this gateway; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
-	"cmd/nvmeof/internal/lending":        1,  // what serves others
-	"cmd/nvmeof/internal/outlet":         1,  // what is printed
+	"cmd/nvmeof/internal/lending":        1,  // the server
+	"cmd/nvmeof/internal/outlet":         1,  // printing
 	"cmd/nvmeof/internal/sandbox":        1,  // file systems that may not answer
-	"cmd/nvmeof/internal/signals":        1,  // what comes while a command runs
+	"cmd/nvmeof/internal/signals":        1,  // signals while a command runs
 	"cmd/nvmeof/internal/benchcommand":   1,  // following changes
-	"cmd/nvmeof/internal/connections":    12, // following changes; who looks at the namespaces of each subsystem; each controller that is kept; the end of each; the socket and its file; a capture that nobody takes; saying how many lines were left out; each flush at the end
-	"cmd/nvmeof/internal/targetcommand":  8,  // the gateway; what reads files and devices, which may not answer; showing that; the end; opening and writing the audit and events, and syncing the audit; a takeover that a signal ends
+	"cmd/nvmeof/internal/connections":    12, // following changes; looking at the namespaces of each subsystem; each controller that is kept; the end of each; the socket and its file; a capture that is not read; reporting how many lines were left out; each flush at the end
+	"cmd/nvmeof/internal/targetcommand":  8,  // the gateway; reading files and devices, which may not answer; reporting that; the end; opening and writing the audit and events, and syncing the audit; a takeover that a signal ends
 	"cmd/nvmeof/internal/takeover":       1,  // the process that connects
-	"cmd/nvmeof/internal/rdmatools":      3,  // what blocks; silence of the other side
+	"cmd/nvmeof/internal/rdmatools":      3,  // calls that block; a peer that does not answer
 }
 
 func TestGoroutines(t *testing.T) {
@@ -139,10 +139,10 @@ func TestGoroutines(t *testing.T) {
 	report(t, differences(count, agreedGoroutines))
 }
 
-// inGuest are the scripts that run as root of a virtual machine.
+// inGuest is the directory of the scripts that run as root of a virtual machine.
 const inGuest = "test/interop/scripts/"
 
-// TestNoLocalPaths looks into every text file, not only Go.
+// TestNoLocalPaths checks every text file, not only Go files.
 func TestNoLocalPaths(t *testing.T) {
 	names, err := listed(root)
 	if err != nil {
@@ -167,17 +167,17 @@ func TestStaleNames(t *testing.T) {
 
 func TestDocLinks(t *testing.T) { report(t, brokenLinks(sources(t))) }
 
-// agreedCallbacks makes each interface by which a package calls back those above it a
-// decision: calls go down, and what comes back is a result.
+// agreedCallbacks lists the interfaces by which a package calls back packages above it, so that a new one is a
+// deliberate decision: calls should go down, and results come back.
 var agreedCallbacks = []string{
 	"cmd/nvmeof/internal/benchcommand.Fabric",      // how it connects
 	"cmd/nvmeof/internal/connections.FrontEnd",     // disks of the machine
-	"cmd/nvmeof/internal/nvmeverb.Connection",      // what a command is carried out on
+	"cmd/nvmeof/internal/nvmeverb.Connection",      // executes a command
 	"cmd/nvmeof/internal/nvmeverb.NamespaceLister", // the same
-	"internal/group/runner.Target",                 // what a group decides
-	"nvmeof/control.Faults",                        // stores that have failed, of which all gateways know
-	"nvmeof/control.FileNotes",                     // files that all gateways know
-	"nvmeof/control.Gateways",                      // orders of administrators
+	"internal/group/runner.Target",                 // decisions of a group
+	"nvmeof/control.Faults",                        // failed stores, which all gateways must know
+	"nvmeof/control.FileNotes",                     // files, which all gateways must know
+	"nvmeof/control.Gateways",                      // administrators' commands
 	"nvmeof/control.Group",                         // the document that gateways share
 	"nvmeof/discovery.Dialer",                      // how it connects
 	"nvmeof/discovery.Session",                     // the same
@@ -192,7 +192,7 @@ var agreedCallbacks = []string{
 	"nvmeof/target/internal/storage.ReservationLocker",
 	"nvmeof/target/internal/storage.ReservationStore",
 	"nvmeof/target/internal/storage.SharedStore",
-	"rdmatransport/softroce/internal/rc.Keys", // memory, which requests name
+	"rdmatransport/softroce/internal/rc.Keys", // memory regions, which requests name
 }
 
 func TestCallbacks(t *testing.T) {

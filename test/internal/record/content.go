@@ -6,8 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// A Block is where a content belongs: a namespace, by a number of the caller's, and the
-// number of the block in it.
+// A Block identifies a block by its namespace, a number chosen by the caller, and its index there.
 type Block struct {
 	Space uint32
 	Index uint64
@@ -19,8 +18,8 @@ const (
 	sumSize    = 4
 )
 
-// Fill makes the content of a block, of at least 64 bytes, in its write of this number;
-// all zeroes where it never was written.
+// Fill sets p, of at least 64 bytes, to the content of a block after the write with this number. Number 0 gives zeroes:
+// the block was never written.
 func Fill(p []byte, at Block, number uint64) {
 	if number == 0 {
 		clear(p)
@@ -46,8 +45,8 @@ func checksum(p []byte) uint32 {
 	return crc32.Checksum(p[:len(p)-sumSize], crc32.MakeTable(crc32.Castagnoli))
 }
 
-// Parse returns the number of the write whose content this is. The error says what it is
-// instead: part of two writes, or what belongs elsewhere.
+// Parse returns the number of the write whose content p is. The error says what p is instead: a mixture of two writes,
+// or content of another block.
 func Parse(p []byte, at Block) (uint64, error) {
 	if zero(p) {
 		return 0, nil

@@ -9,7 +9,7 @@ import (
 
 const size = 512
 
-// A rig is a table with the disk that it describes.
+// A rig is a table and the disk that it describes.
 type rig struct {
 	t     *testing.T
 	table *Table
@@ -32,13 +32,13 @@ func (r *rig) open() {
 	r.table = table
 }
 
-// begin is a write that has not taken place.
+// begin begins a write, which is not executed.
 func (r *rig) begin(block int) (number uint64, content []byte) {
 	content = make([]byte, size)
 	return r.table.Begin(content, block), content
 }
 
-// write is one that was acknowledged.
+// write executes and acknowledges a write.
 func (r *rig) write(block int) (number uint64) {
 	number, content := r.begin(block)
 	copy(r.disk[block][:], content)
@@ -46,7 +46,7 @@ func (r *rig) write(block int) (number uint64) {
 	return number
 }
 
-// read is a read from beginning to end; in between, something may happen.
+// read reads a block. meanwhile is called between the start and the end of the read.
 func (r *rig) read(block int, meanwhile func()) error {
 	floor := r.table.Floor(block)
 	if meanwhile != nil {
@@ -60,7 +60,7 @@ func TestHistories(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(r *rig) error
-		want string // in the violation; empty: there is none
+		want string // text of the violation; empty: none
 	}{
 		{"never written", func(r *rig) error { return r.read(0, nil) }, ""},
 		{"acknowledged", func(r *rig) error { r.write(1); r.write(1); return r.read(1, nil) }, ""},

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Table has what is known of each block of a namespace. All processes that have it open
-// share it. Of one block one goroutine writes; any may read.
+// A Table records the writes to each block of a namespace. All processes that have it open share it. A block may be
+// written by one goroutine and read by any.
 type Table struct {
 	space  uint32
 	memory []byte
 	blocks []entry
 }
 
-// An entry has numbers of writes: durable and settled never exceed issued.
+// An entry holds write numbers. durable and settled never exceed issued.
 type entry struct {
-	issued  atomic.Uint64 // the last that was begun
-	settled atomic.Uint64 // the last that certainly took place, since it was acknowledged or seen
-	durable atomic.Uint64 // the last that was acknowledged with FUA, or before a Flush that was
+	issued  atomic.Uint64 // the last write that was begun
+	settled atomic.Uint64 // the last write that was certainly executed: acknowledged, or seen by a read
+	durable atomic.Uint64 // the last write that was acknowledged with FUA, or before a Flush that was acknowledged
 }
 
 const entrySize = int64(unsafe.Sizeof(entry{}))
 
-// Open opens the table of a namespace with so many blocks, which is created where it is not
-// there: then no block was written.
+// Open opens the table of a namespace with the given number of blocks. If the file does not exist it is created, with
+// no block written.
 func Open(path string, space uint32, blocks int) (*Table, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -53,21 +53,20 @@ func Open(path string, space uint32, blocks int) (*Table, error) {
 	return &Table{space, memory, unsafe.Slice((*entry)(unsafe.Pointer(&memory[0])), blocks)}, nil
 }
 
-// Close ends the use of the table.
+// Close unmaps the table.
 func (t *Table) Close() error { return unix.Munmap(t.memory) }
 
-// Blocks is how many blocks the namespace has.
+// Blocks returns the number of blocks of the namespace.
 func (t *Table) Blocks() int { return len(t.blocks) }
 
-// Begin is the start of a write of a block: it returns its number, and fills p with its
-// content.
+// Begin begins a write of a block: it returns the write's number and sets p to its content.
 func (t *Table) Begin(p []byte, block int) uint64 {
 	number := t.blocks[block].issued.Add(1)
 	Fill(p, Block{t.space, uint64(block)}, number)
 	return number
 }
 
-// Acknowledged is the end of a write that succeeded.
+// Acknowledged records that a write succeeded.
 func (t *Table) Acknowledged(block int, number uint64, fua bool) {
 	raise(&t.blocks[block].settled, number)
 	if fua {
@@ -75,23 +74,22 @@ func (t *Table) Acknowledged(block int, number uint64, fua bool) {
 	}
 }
 
-// Flushed is the end of a Flush that succeeded, and was begun when this write was
-// acknowledged.
+// Flushed records that a Flush succeeded that was begun after this write was acknowledged.
 func (t *Table) Flushed(block int, number uint64) { raise(&t.blocks[block].durable, number) }
 
-// InDoubt reports whether it is unknown whether the last write of a block took place.
+// InDoubt reports whether it is unknown whether the last write of a block was executed.
 func (t *Table) InDoubt(block int) bool {
 	e := &t.blocks[block]
 	return e.settled.Load() < e.issued.Load()
 }
 
-// Floor is the least number that a read may return which begins now.
+// Floor returns the smallest number that a read that begins now may return.
 func (t *Table) Floor(block int) uint64 { return t.blocks[block].settled.Load() }
 
-// Durable is the last write of a block that outlives the target.
+// Durable returns the number of the last durable write of a block, which survives the target.
 func (t *Table) Durable(block int) uint64 { return t.blocks[block].durable.Load() }
 
-// A Violation is a block that is not what it must be.
+// A Violation is a block with wrong content.
 type Violation struct {
 	Block Block
 	What  string
@@ -101,8 +99,8 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("block %d of namespace %d %s", v.Block.Index, v.Block.Space, v.What)
 }
 
-// Check judges what a read returned of a block, whose Floor was this when it began. It
-// must be called when the read has ended. An error is a [*Violation].
+// Check judges the content p that a read returned for a block. floor is the block's Floor when the read began. Check
+// must be called after the read has ended. The error is a [*Violation].
 func (t *Table) Check(p []byte, block int, floor uint64) error {
 	at, e := Block{t.space, uint64(block)}, &t.blocks[block]
 	ceiling := e.issued.Load()

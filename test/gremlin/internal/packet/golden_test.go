@@ -10,7 +10,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// each runs f on every packet that two Linux kernels exchanged.
+// each calls f for every packet of the recorded traffic between two Linux kernels.
 func each(t *testing.T, f func(t *testing.T, g *golden.Packet, p *Packet)) {
 	t.Helper()
 	for _, name := range golden.Names("") {
@@ -30,7 +30,7 @@ func each(t *testing.T, f func(t *testing.T, g *golden.Packet, p *Packet)) {
 	}
 }
 
-// TestPackets: what was parsed is written as Linux wrote it, with the same ICRC.
+// TestPackets: a parsed packet is encoded again as Linux sent it, with the same ICRC.
 func TestPackets(t *testing.T) {
 	seen := map[Opcode]int{}
 	each(t, func(t *testing.T, g *golden.Packet, p *Packet) {
@@ -48,8 +48,8 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-// TestMessages: a message whose fields are set to what was read is the message that Linux
-// sent, but for its private data and alternate path.
+// TestMessages: a new message whose fields are set to the parsed values equals the message that Linux sent, except for
+// its private data and alternate path.
 func TestMessages(t *testing.T) {
 	seen := map[Attribute]int{}
 	each(t, func(t *testing.T, g *golden.Packet, p *Packet) {
@@ -103,7 +103,7 @@ func readdressed(m *MAD, g *golden.Packet) MAD {
 	return made
 }
 
-// TestFields: fields have bits of their own, and keep every value.
+// TestFields: fields do not overlap and keep every value.
 func TestFields(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, fields := range [][]Field{append(Request, Header...), append(Reply, Header...)} {
@@ -121,7 +121,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestCutShort: no beginning of a packet makes Parse fail otherwise than by an error.
+// TestCutShort: Parse returns an error, and does not panic, for every truncated packet.
 func TestCutShort(t *testing.T) {
 	each(t, func(t *testing.T, g *golden.Packet, _ *Packet) {
 		for n := range min(len(g.Payload), 64) {

@@ -6,10 +6,10 @@ import (
 	"net/netip"
 )
 
-// ICRC is the invariant CRC (IBTA 7.8.1, A17.3.3) of a packet b without it, from one address and UDP
-// port to another, of an IPv4 packet with that identification, or an IPv6 packet.
+// ICRC returns the invariant CRC (IBTA 7.8.1, A17.3.3) of a packet b that does not yet contain it. The packet is sent
+// from src to dst, with identification id if it is an IPv4 packet.
 func ICRC(src, dst netip.AddrPort, id uint16, b []byte) uint32 {
-	h := make([]byte, 8, 8+40+8+len(b)) // a local route header, of ones
+	h := make([]byte, 8, 8+40+8+len(b)) // a local route header of ones
 	for i := range h {
 		h[i] = 0xff
 	}
@@ -33,7 +33,7 @@ func ICRC(src, dst netip.AddrPort, id uint16, b []byte) uint32 {
 	return crc32.ChecksumIEEE(h)
 }
 
-// Seal appends the ICRC.
+// Seal appends the ICRC of a packet with identification 0 to b.
 func Seal(src, dst netip.AddrPort, b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, ICRC(src, dst, 0, b))
 }

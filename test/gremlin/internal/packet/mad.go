@@ -5,13 +5,13 @@ import (
 	"net/netip"
 )
 
-// Where the connection manager's datagrams go.
+// Destination of the connection manager's datagrams.
 const (
 	CMQPN  uint32 = 1
 	CMQKey uint32 = 0x80010000
 )
 
-// An Attribute says which message a MAD is (IBTA 12.6).
+// An Attribute is the attribute ID of a MAD, which says what message it is (IBTA 12.6).
 type Attribute uint16
 
 const (
@@ -29,7 +29,7 @@ const (
 // A MAD is a management datagram.
 type MAD [256]byte
 
-// A Field is some bits of a MAD, the first of them the most significant of its byte.
+// A Field is a bit field of a MAD. Bit 0 is the most significant bit of its byte.
 type Field struct {
 	Name string
 	Byte int // from the start of the message, which is behind the header of 24 bytes
@@ -37,7 +37,7 @@ type Field struct {
 	Bits int // at most 64
 }
 
-// Fields of the common header; their places are counted from behind it.
+// Fields of the common header. Their offsets are negative, because they count from the end of the header.
 var (
 	BaseVersion  = Field{"base version", -24, 0, 8}
 	Class        = Field{"class", -23, 0, 8}
@@ -49,10 +49,10 @@ var (
 	Modifier     = Field{"modifier", -4, 0, 32}
 )
 
-// Header are the fields of the common header.
+// Header lists the fields of the common header.
 var Header = []Field{BaseVersion, Class, ClassVersion, Method, Status, Transaction, AttributeID, Modifier}
 
-// Fields that several messages have.
+// Fields that several messages share.
 var (
 	LocalID  = Field{"local communication ID", 0, 0, 32}
 	RemoteID = Field{"remote communication ID", 4, 0, 32}
@@ -96,7 +96,7 @@ var (
 	ReqAckTimeout         = Field{"primary local ACK timeout", 95, 0, 5}
 )
 
-// Request are the fields of a REQ up to its alternate path.
+// Request lists the fields of a REQ up to its alternate path.
 var Request = []Field{
 	LocalID, ReqService, ReqGUID, ReqQKey, ReqQPN, ReqResponderResources, ReqLocalEEC, ReqInitiatorDepth, ReqRemoteEEC,
 	ReqRemoteTimeout, ReqTransport, ReqFlowControl, ReqPSN, ReqLocalTimeout, ReqRetryCount, ReqPKey, ReqMTU, ReqRDC,
@@ -120,7 +120,7 @@ var (
 	RepGUID               = Field{"local CA GUID", 28, 0, 64}
 )
 
-// Reply are the fields of a REP.
+// Reply lists the fields of a REP.
 var Reply = []Field{
 	LocalID, RemoteID, RepQKey, RepQPN, RepPSN, RepResponderResources, RepInitiatorDepth, RepAckDelay, RepFailover,
 	RepFlowControl, RepRNRRetryCount, RepSRQ, RepGUID,
@@ -136,10 +136,10 @@ var (
 	DreqQPN       = Field{"remote QPN", 8, 0, 24}
 )
 
-// private is where private data begin.
+// private holds the offset of the private data in each message.
 var private = map[Attribute]int{REQ: 140, MRA: 10, REJ: 84, REP: 36, RTU: 8, DREQ: 12, DREP: 8}
 
-// NewMAD is a message in which nothing but its header is set.
+// NewMAD returns a message in which only the header is set.
 func NewMAD(a Attribute) (m MAD) {
 	m.Set(BaseVersion, 1)
 	m.Set(Class, 7) // communication management
@@ -149,7 +149,7 @@ func NewMAD(a Attribute) (m MAD) {
 	return m
 }
 
-// Attribute is which message it is.
+// Attribute returns the attribute ID of the message.
 func (m *MAD) Attribute() Attribute { return Attribute(m.Get(AttributeID)) }
 
 // Set sets a field to the low bits of v.
@@ -164,7 +164,7 @@ func (m *MAD) Set(f Field, v uint64) {
 	}
 }
 
-// Get is a field's value.
+// Get returns the value of a field.
 func (m *MAD) Get(f Field) (v uint64) {
 	for i := range f.Bits {
 		at := (24+f.Byte)*8 + f.Bit + i
@@ -173,7 +173,7 @@ func (m *MAD) Get(f Field) (v uint64) {
 	return v
 }
 
-// Private are the private data.
+// Private returns the private data, which is part of m.
 func (m *MAD) Private() []byte {
 	at, ok := private[m.Attribute()]
 	if !ok {
@@ -182,13 +182,13 @@ func (m *MAD) Private() []byte {
 	return m[24+at:]
 }
 
-// ServiceID is that of a TCP port in the RDMA CM's port space (IBTA A11.2.2).
+// ServiceID returns the service ID of a TCP port in the RDMA CM's port space (IBTA A11.2.2).
 func ServiceID(port uint16) uint64 { return 0x01060000 | uint64(port) }
 
-// IPHeaderSize is how much of a REQ's private data the RDMA CM has (IBTA A11.4).
+// IPHeaderSize is the number of bytes that the RDMA CM uses of a REQ's private data (IBTA A11.4).
 const IPHeaderSize = 36
 
-// SetAddresses writes the addresses of a REQ: the GIDs of its path, and the RDMA CM's header.
+// SetAddresses sets the addresses of a REQ: the GIDs of its path and the RDMA CM's header.
 func (m *MAD) SetAddresses(src netip.AddrPort, dst netip.Addr) {
 	p := m.Private()
 	version := byte(6)
@@ -199,13 +199,13 @@ func (m *MAD) SetAddresses(src netip.AddrPort, dst netip.Addr) {
 	binary.BigEndian.PutUint16(p[2:], src.Port())
 	clear(p[4:IPHeaderSize])
 	for i, a := range []netip.Addr{src.Addr().Unmap(), dst.Unmap()} {
-		gid := a.As16() // an IPv4 address is mapped
+		gid := a.As16() // an IPv4 address is mapped to IPv6
 		copy(m[24+56+16*i:], gid[:])
 		copy(p[4+16*i+16-a.BitLen()/8:], a.AsSlice())
 	}
 }
 
-// Datagram is the packet of a message.
+// Datagram returns the packet that carries the message.
 func (m *MAD) Datagram() Packet {
 	return Packet{Opcode: DatagramSend, PKey: DefaultPKey, QPN: CMQPN, QKey: CMQKey, SrcQPN: CMQPN, Payload: m[:]}
 }

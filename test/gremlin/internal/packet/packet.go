@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// An Opcode is the first byte of the BTH (IBTA 9.2.1): three bits of transport service, five
-// of operation.
+// An Opcode is the first byte of the BTH (IBTA 9.2.1): three bits of transport service and five of operation.
 type Opcode uint8
 
 const (
@@ -33,8 +32,8 @@ const (
 	CNP                Opcode = 0x81
 )
 
-// extensions are the headers behind the BTH, by opcode (IBTA table 38): d DETH, r RETH,
-// a AETH, t AtomicETH, k AtomicAckETH, i immediate data, v the key to invalidate.
+// extensions lists the extension headers behind the BTH by opcode (IBTA table 38): d DETH, r RETH, a AETH, t AtomicETH,
+// k AtomicAckETH, i immediate data, v the key to invalidate.
 var extensions = map[Opcode]string{
 	0x03: "i", 0x05: "i", 0x06: "r", 0x09: "i", 0x0a: "r", 0x0b: "ri", 0x0c: "r",
 	0x0d: "a", 0x0f: "a", 0x10: "a", 0x11: "a", 0x12: "ak", 0x13: "t", 0x14: "t",
@@ -43,7 +42,7 @@ var extensions = map[Opcode]string{
 
 var extensionSizes = map[rune]int{'d': 8, 'r': 16, 'a': 4, 't': 28, 'k': 8, 'i': 4, 'v': 4}
 
-// Sizes of what surrounds a payload, in bytes.
+// Sizes of the headers and the ICRC, in bytes.
 const (
 	BTHSize  = 12
 	ICRCSize = 4
@@ -52,10 +51,10 @@ const (
 // Port is the UDP port of RoCEv2.
 const Port = 4791
 
-// DefaultPKey is the partition that RoCE uses.
+// DefaultPKey is the partition key that RoCE uses.
 const DefaultPKey uint16 = 0xffff
 
-// A Packet is what is between the UDP header and the ICRC.
+// A Packet is a RoCEv2 packet without its UDP header and ICRC.
 type Packet struct {
 	Opcode    Opcode
 	Solicited bool
@@ -85,10 +84,10 @@ type Packet struct {
 	Payload []byte
 }
 
-// ErrShort is a packet that ends before its headers do.
+// ErrShort is the error of Parse for a packet that ends within its headers.
 var ErrShort = errors.New("packet is cut short")
 
-// Parse reads a packet with its ICRC, which it does not look at. The payload is part of b.
+// Parse parses a packet that ends with an ICRC, which it does not check. The payload is part of b.
 func Parse(b []byte) (p Packet, err error) {
 	if len(b) < BTHSize+ICRCSize {
 		return p, ErrShort
@@ -137,8 +136,8 @@ func (p *Packet) parse(extension rune, b []byte) {
 	}
 }
 
-// Append appends the packet without its ICRC: the headers that its opcode has, the payload,
-// and as many bytes of padding as it says.
+// Append appends the packet to b without its ICRC: the BTH, the extension headers of its opcode, the payload, and Pad
+// bytes of padding.
 func (p *Packet) Append(b []byte) []byte {
 	be := binary.BigEndian
 	b = append(b, byte(p.Opcode), flag(p.Solicited, 7)|flag(p.Migrated, 6)|p.Pad<<4&0x30|p.Version&15)

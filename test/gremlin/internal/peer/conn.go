@@ -18,28 +18,28 @@ const (
 	NAKOperational uint8 = 0x63
 )
 
-// A Conn is a queue pair.
+// A Conn is a queue pair and its connection.
 type Conn struct {
 	E             *Endpoint
 	To            netip.Addr
 	QPN, Peer     uint32
 	Local, Remote uint32 // communication IDs; Remote is 0 until the REP
-	PSN           uint32 // of what is sent next
-	Expected      uint32 // of what comes next
+	PSN           uint32 // of the next packet to send
+	Expected      uint32 // of the next packet to receive
 	MSN           uint32
 	MTU           int
 
 	Gone    bool        // ended, by either side
 	Refused *packet.MAD // the REJ
-	NAKs    []uint8     // syndromes of NAKs that came, but for those of sequence and readiness
+	NAKs    []uint8     // received syndromes of NAKs, except for sequence errors and RNR
 
-	// Answer is what becomes of a packet that comes; nil: Behave.
+	// Answer handles a received packet; nil: Behave.
 	Answer func(p *packet.Packet) error
-	// Deliver is given each message that was sent to the queue pair; nil: it is a response.
+	// Deliver is called with each message received by the queue pair; nil: the message is a response capsule.
 	Deliver func(b []byte) error
-	// Silent keeps the confirmation of a REP back.
+	// Silent suppresses the RTU that confirms a REP.
 	Silent bool
-	// Memory is what RDMA READ requests are answered with, repeated; nil: zeroes.
+	// Memory is the data of RDMA READ responses, repeated as needed; nil: zeroes.
 	Memory []byte
 
 	Responses map[capsule.CID]capsule.Completion
@@ -50,7 +50,7 @@ type Conn struct {
 	reading   *reading
 }
 
-// A reading is an RDMA READ that was begun.
+// A reading is an RDMA READ in progress.
 type reading struct {
 	first, last uint32
 	data        []byte
@@ -59,10 +59,10 @@ type reading struct {
 
 const window = 1 << 23
 
-// before reports whether a sequence number is older than another.
+// before reports whether sequence number a is before b.
 func before(a, b uint32) bool { return (a-b)&0xffffff >= window }
 
-// Add is a sequence number n later.
+// Add returns the sequence number n after psn.
 func Add(psn uint32, n int) uint32 { return (psn + uint32(n)) & 0xffffff }
 
 // Behave answers a packet as a correct peer does.
@@ -110,7 +110,7 @@ func (c *Conn) receive(p *packet.Packet) error {
 	return c.Behave(p)
 }
 
-// message joins the parts of one, and takes it.
+// message reassembles a message and handles it when it is complete.
 func (c *Conn) message(p *packet.Packet, last bool) error {
 	c.partial = append(c.partial, p.Payload...)
 	if !last {
@@ -127,10 +127,10 @@ func (c *Conn) message(p *packet.Packet, last bool) error {
 	return nil
 }
 
-// packets is how many a message of n bytes takes.
+// packets returns the number of packets of a message of n bytes.
 func (c *Conn) packets(n int) int { return max(1, (n+c.MTU-1)/c.MTU) }
 
-// Supply answers an RDMA READ with its first n bytes, or as many as it asks for.
+// Supply answers an RDMA READ request with the packets of its first n bytes, at least one and at most all it asks for.
 func (c *Conn) Supply(p *packet.Packet, n int) error {
 	total := c.packets(int(p.DMALen))
 	data := make([]byte, p.DMALen)
@@ -164,12 +164,12 @@ func (c *Conn) answer(op packet.Opcode, psn uint32, syndrome uint8) packet.Packe
 	return packet.Packet{Opcode: op, PKey: packet.DefaultPKey, QPN: c.Peer, PSN: psn & 0xffffff, Syndrome: syndrome, MSN: c.MSN}
 }
 
-// Acknowledge sends an acknowledgement of whatever kind.
+// Acknowledge sends an acknowledge packet with the given syndrome.
 func (c *Conn) Acknowledge(psn uint32, syndrome uint8) error {
 	return c.E.Send(c.To, c.answer(packet.Acknowledge, psn, syndrome))
 }
 
-// acknowledged takes one.
+// acknowledged handles an acknowledge packet.
 func (c *Conn) acknowledged(p *packet.Packet) error {
 	switch kind := p.Syndrome >> 5; {
 	case kind == 0:
@@ -186,17 +186,17 @@ func (c *Conn) acknowledged(p *packet.Packet) error {
 	return nil
 }
 
-// confirm forgets what was sent before a sequence number.
+// confirm discards the unacknowledged packets before a sequence number.
 func (c *Conn) confirm(psn uint32) {
 	for len(c.flight) > 0 && before(c.flight[0].PSN, psn) {
 		c.flight = c.flight[1:]
 	}
 }
 
-// Resend sends again what has not been acknowledged.
+// Resend sends the unacknowledged packets again.
 func (c *Conn) Resend() error { return c.E.Send(c.To, c.flight...) }
 
-// Next is a packet with the next sequence number.
+// Next returns a packet with the next sequence number.
 func (c *Conn) Next(op packet.Opcode, payload []byte) packet.Packet {
 	p := packet.Packet{
 		Opcode: op, PKey: packet.DefaultPKey, QPN: c.Peer, PSN: c.PSN, AckReq: true,
@@ -206,7 +206,7 @@ func (c *Conn) Next(op packet.Opcode, payload []byte) packet.Packet {
 	return p
 }
 
-// Parts are the packets of a message.
+// Parts returns the packets of a message, with consecutive sequence numbers.
 func (c *Conn) Parts(first, middle, last, only packet.Opcode, b []byte) (ps []packet.Packet) {
 	if len(b) <= c.MTU {
 		return []packet.Packet{c.Next(only, b)}
@@ -219,12 +219,12 @@ func (c *Conn) Parts(first, middle, last, only packet.Opcode, b []byte) (ps []pa
 	return append(ps, c.Next(last, b))
 }
 
-// Message is the packets of a SEND.
+// Message returns the packets of a SEND.
 func (c *Conn) Message(b []byte) []packet.Packet {
 	return c.Parts(packet.SendFirst, packet.SendMiddle, packet.SendLast, packet.SendOnly, b)
 }
 
-// Capsule is the packets of a command, with the identifier that it has then.
+// Capsule returns the packets of a command capsule and the command identifier that was chosen for it.
 func (c *Conn) Capsule(cmd capsule.Command, data []byte) (capsule.CID, []packet.Packet) {
 	c.cid++
 	cmd.CID = c.cid
@@ -233,7 +233,7 @@ func (c *Conn) Capsule(cmd capsule.Command, data []byte) (capsule.CID, []packet.
 	return c.cid, c.Message(append(b, data...))
 }
 
-// Post sends packets, and again if they are lost.
+// Post sends packets and keeps them until they are acknowledged, to send them again if they are lost.
 func (c *Conn) Post(ps ...packet.Packet) error {
 	c.flight = append(c.flight, ps...)
 	return c.E.Send(c.To, ps...)
@@ -246,7 +246,7 @@ func (c *Conn) Write(va uint64, key uint32, b []byte) error {
 	return c.Post(ps...)
 }
 
-// Read begins an RDMA READ, one at a time, whose data go to done.
+// Read starts an RDMA READ of n bytes and returns. done is called with the data. Only one may be in progress.
 func (c *Conn) Read(va uint64, key uint32, n int, done func(b []byte) error) error {
 	p := c.Next(packet.ReadRequest, nil)
 	p.VA, p.RKey, p.DMALen = va, key, uint32(n)
@@ -255,7 +255,7 @@ func (c *Conn) Read(va uint64, key uint32, n int, done func(b []byte) error) err
 	return c.Post(p)
 }
 
-// fetched takes a part of an RDMA READ's data.
+// fetched handles an RDMA READ response packet.
 func (c *Conn) fetched(p *packet.Packet) error {
 	r := c.reading
 	if r == nil || p.PSN != Add(r.first, len(r.data)/c.MTU) {

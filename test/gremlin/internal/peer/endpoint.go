@@ -8,21 +8,21 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/packet"
 )
 
-// An Endpoint is an address at which UDP port 4791 is the caller's.
+// An Endpoint is an address whose UDP port 4791 it owns.
 type Endpoint struct {
 	*Socket
 	To   netip.Addr // the peer that it has to do with
 	Port uint16     // of the peer's service, in the RDMA CM's port space
 	MTU  int        // path MTU that requests ask for, in bytes
 
-	// Timeout is how long the peer has for an answer; default 3 s.
+	// Timeout is how long to wait for an answer of the peer; default 3 s.
 	Timeout time.Duration
 	Random  *rand.Rand
 
-	// Request is what becomes of a REQ; nil: nothing.
+	// Request handles a REQ; nil: it is ignored.
 	Request func(m *packet.MAD, from netip.Addr)
-	// Message is shown every message of the connection manager before it is acted on,
-	// which it is not where Message says so.
+	// Message is called with every message of the connection manager before it is handled. If it returns true, the
+	// message is not handled.
 	Message func(m *packet.MAD, from netip.Addr) (done bool)
 
 	Received uint64 // datagrams
@@ -32,7 +32,7 @@ type Endpoint struct {
 	buffer []byte
 }
 
-// Open makes an endpoint of an address of this machine.
+// Open opens an endpoint at an address of this machine.
 func Open(addr netip.Addr, seed uint64) (*Endpoint, error) {
 	s, err := Bind(addr, packet.Port)
 	if err != nil {
@@ -44,12 +44,12 @@ func Open(addr netip.Addr, seed uint64) (*Endpoint, error) {
 	}, nil
 }
 
-// Poll lets time pass, in which what comes is answered.
+// Poll handles received packets for the given time.
 func (e *Endpoint) Poll(d time.Duration) error {
 	return e.Until(time.Now().Add(d), func() bool { return false })
 }
 
-// Until answers what comes until a time, or until done.
+// Until handles received packets until end or until done returns true.
 func (e *Endpoint) Until(end time.Time, done func() bool) error {
 	for !done() {
 		b, from, ok, err := e.receive(e.buffer, end)
@@ -68,11 +68,11 @@ func (e *Endpoint) Until(end time.Time, done func() bool) error {
 	return nil
 }
 
-// take hands a datagram to whom it is for. What is not understood is dropped.
+// take passes a datagram to the connection manager or the queue pair. Others are dropped.
 func (e *Endpoint) take(b []byte, from netip.Addr) error {
 	p, err := packet.Parse(b)
 	if err != nil {
-		return nil //nolint:nilerr // from anybody
+		return nil //nolint:nilerr // malformed packets are ignored
 	}
 	if p.QPN == packet.CMQPN {
 		if p.Opcode != packet.DatagramSend || len(p.Payload) != len(packet.MAD{}) {
@@ -87,7 +87,7 @@ func (e *Endpoint) take(b []byte, from netip.Addr) error {
 	return nil
 }
 
-// Say sends messages of the connection manager.
+// Say sends messages of the connection manager to the peer.
 func (e *Endpoint) Say(ms ...packet.MAD) error {
 	for i := range ms {
 		if err := e.Send(e.To, ms[i].Datagram()); err != nil {
@@ -97,7 +97,7 @@ func (e *Endpoint) Say(ms ...packet.MAD) error {
 	return nil
 }
 
-// Conns are the queue pairs that were not forgotten.
+// Conns returns the queue pairs, except forgotten ones.
 func (e *Endpoint) Conns() (out []*Conn) {
 	for _, c := range e.conns {
 		out = append(out, c)
@@ -105,13 +105,13 @@ func (e *Endpoint) Conns() (out []*Conn) {
 	return out
 }
 
-// Forget leaves a connection without a word: what comes for it from now on is dropped.
+// Forget drops a connection without a message to the peer. Later packets for it are dropped.
 func (e *Endpoint) Forget(c *Conn) {
 	delete(e.conns, c.QPN)
 	delete(e.ids, c.Local)
 }
 
-// Leave ends every connection that the peer has not ended, as it should be done.
+// Leave disconnects every connection that the peer has not ended.
 func (e *Endpoint) Leave() error {
 	end := time.Now().Add(time.Second)
 	for range 5 {

@@ -4,30 +4,30 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A Name is who logs in, and where.
+// A Name says which host logs in to which subsystem.
 type Name struct {
 	Subsystem, Host string
 	ID              capsule.HostID
 	KATO            uint32 // milliseconds, 0: none
 }
 
-// A Session is an association.
+// A Session is a host's side of an association.
 type Session struct {
 	Admin *Conn
 	IO    []*Conn
 	ID    capsule.ControllerID
 }
 
-// MemoryKey and MemoryVA are what commands of this package name as the memory of the host.
+// MemoryKey and MemoryVA are the R_Key and address of host memory that the commands of this package use.
 const (
 	MemoryKey uint32 = 0x1234
 	MemoryVA  uint64 = 1 << 46
 )
 
-// Keyed describes so many bytes of that memory.
+// Keyed returns a descriptor of n bytes of that memory.
 func Keyed(n int) capsule.SGL { return capsule.KeyedSGL(MemoryVA, uint32(n), MemoryKey, false) }
 
-// ConnectCommand is the Connect command of a queue, and its data, which are sent in the capsule.
+// ConnectCommand returns the Connect command of a queue and its data, which are sent in the capsule.
 func (n Name) ConnectCommand(qid capsule.QID, id capsule.ControllerID, size int) (capsule.Command, []byte) {
 	cmd := capsule.FabricsCommand(capsule.FabricsConnect)
 	connect := capsule.Connect{QID: qid, SQSIZE: uint16(size - 1)}
@@ -42,7 +42,7 @@ func (n Name) ConnectCommand(qid capsule.QID, id capsule.ControllerID, size int)
 	return cmd, data
 }
 
-// Queue makes the connection of a queue and connects it.
+// Queue connects a queue pair for a queue and sends Connect on it.
 func (e *Endpoint) Queue(n Name, qid capsule.QID, id capsule.ControllerID, size int) (*Conn, capsule.ControllerID, error) {
 	c := e.New()
 	if err := c.Dial(c.REQ(qid, size)); err != nil {
@@ -58,8 +58,7 @@ func (e *Endpoint) Queue(n Name, qid capsule.QID, id capsule.ControllerID, size 
 	return c, capsule.ParseConnectResponse(r.Result).CNTLID, nil
 }
 
-// Login makes an association with so many I/O queues of 32 entries, and has its controller
-// ready for I/O.
+// Login creates an association with the given number of I/O queues of 32 entries and enables its controller.
 func (e *Endpoint) Login(n Name, queues int) (s Session, err error) {
 	if s.Admin, s.ID, err = e.Queue(n, 0, capsule.ControllerIDDynamic, 32); err != nil {
 		return s, err
@@ -90,21 +89,21 @@ func (e *Endpoint) Login(n Name, queues int) (s Session, err error) {
 	return s, nil
 }
 
-// Enable is the command that makes a controller ready, as Linux sends it.
+// Enable returns the command that enables a controller, as Linux sends it.
 func Enable() capsule.Command {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertySet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyCC), Value: uint64(capsule.CC(0x460060).WithEnable(true))}.Put(&cmd)
 	return cmd
 }
 
-// Property is the least harmful command there is: a Property Get of the version.
+// Property returns a harmless command: Property Get of the version.
 func Property() capsule.Command {
 	cmd := capsule.FabricsCommand(capsule.FabricsPropertyGet)
 	capsule.Property{Size: 4, Offset: uint32(capsule.PropertyVS)}.Put(&cmd)
 	return cmd
 }
 
-// ReadWrite is a command of a namespace's blocks whose data are in the host's memory.
+// ReadWrite returns a command that reads or writes blocks of namespace 1, with the data in the host's memory.
 func ReadWrite(op capsule.IOOpcode, first capsule.LBA, blocks, blockSize int) capsule.Command {
 	cmd := capsule.Command{Opcode: capsule.Opcode(op), NSID: 1, Flags: capsule.FlagsSGL, SGL: Keyed(blocks * blockSize)}
 	capsule.ReadWrite{SLBA: first, Blocks: uint32(blocks)}.Put(&cmd)

@@ -12,7 +12,7 @@ import (
 
 const pace = 100 * time.Millisecond // between two attempts of the same
 
-// manage takes a message of the connection manager.
+// manage handles a message of the connection manager.
 func (e *Endpoint) manage(m *packet.MAD, from netip.Addr) error {
 	if e.Message != nil && e.Message(m, from) {
 		return nil
@@ -45,7 +45,7 @@ func (e *Endpoint) manage(m *packet.MAD, from netip.Addr) error {
 	return nil
 }
 
-// replied takes the REP of a connection, and confirms it.
+// replied handles the REP of a connection and confirms it.
 func (c *Conn) replied(m *packet.MAD) error {
 	c.Remote, c.Peer = uint32(m.Get(packet.LocalID)), uint32(m.Get(packet.RepQPN))
 	if len(c.Got) == 0 && c.cid == 0 {
@@ -58,7 +58,7 @@ func (c *Conn) replied(m *packet.MAD) error {
 	return c.E.Send(c.To, confirm.Datagram())
 }
 
-// startPSN is with which the sender of a REP or REQ wants to be sent to.
+// startPSN returns the starting PSN in a REP or REQ: the PSN with which the sender wants the first packet.
 func (c *Conn) startPSN(m *packet.MAD) uint32 {
 	if m.Attribute() == packet.REP {
 		return uint32(m.Get(packet.RepPSN))
@@ -66,7 +66,7 @@ func (c *Conn) startPSN(m *packet.MAD) uint32 {
 	return uint32(m.Get(packet.ReqPSN))
 }
 
-// New enters a queue pair with random numbers.
+// New adds a queue pair with random numbers to the endpoint.
 func (e *Endpoint) New() *Conn {
 	c := &Conn{E: e, To: e.To, Local: e.Random.Uint32() | 1, Expected: e.Random.Uint32() & 0xffffff, MTU: e.MTU,
 		Responses: map[capsule.CID]capsule.Completion{}, Got: map[uint32]int{}}
@@ -77,7 +77,7 @@ func (e *Endpoint) New() *Conn {
 	return c
 }
 
-// Accept enters the queue pair that a REQ asks for.
+// Accept adds the queue pair that a REQ asks for.
 func (e *Endpoint) Accept(m *packet.MAD, from netip.Addr) *Conn {
 	c := e.New()
 	c.To, c.Remote, c.Peer, c.PSN = from, uint32(m.Get(packet.LocalID)), uint32(m.Get(packet.ReqQPN)), uint32(m.Get(packet.ReqPSN))
@@ -85,7 +85,7 @@ func (e *Endpoint) Accept(m *packet.MAD, from netip.Addr) *Conn {
 	return c
 }
 
-// REP is a correct answer to that request.
+// REP returns a correct reply to a REQ.
 func (c *Conn) REP(req *packet.MAD) packet.MAD {
 	m := packet.NewMAD(packet.REP)
 	m.Set(packet.Transaction, req.Get(packet.Transaction))
@@ -103,7 +103,7 @@ func (c *Conn) REP(req *packet.MAD) packet.MAD {
 	return m
 }
 
-// REQ is a correct request for a connection, for a queue with that identifier and size.
+// REQ returns a correct request for the connection of a queue with that identifier and size.
 func (c *Conn) REQ(qid capsule.QID, size int) packet.MAD {
 	e, m := c.E, packet.NewMAD(packet.REQ)
 	m.Set(packet.Transaction, e.Random.Uint64())
@@ -132,10 +132,10 @@ func mtuCode(n int) (code uint64) {
 	return code
 }
 
-// Confirm is the RTU, Disconnect the DREQ.
+// Confirm returns the RTU of a connection.
 func (c *Conn) Confirm() packet.MAD { return c.about(packet.RTU) }
 
-// Disconnect is the DREQ of a connection.
+// Disconnect returns the DREQ of a connection.
 func (c *Conn) Disconnect() packet.MAD {
 	m := c.about(packet.DREQ)
 	m.Set(packet.DreqQPN, uint64(c.Peer))
@@ -150,7 +150,7 @@ func (c *Conn) about(a packet.Attribute) packet.MAD {
 	return m
 }
 
-// A RefusedError is a REJ.
+// A RefusedError is a connection request that the peer rejected with a REJ.
 type RefusedError struct {
 	Reason uint16
 	STS    capsule.RejectStatus // of NVMe, with reason 28
@@ -160,10 +160,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("connection rejected, reason %d, NVMe status %d", e.Reason, e.STS)
 }
 
-// ErrSilent is a peer that did not answer in time.
+// ErrSilent is returned if the peer did not answer in time.
 var ErrSilent = errors.New("no answer")
 
-// Dial makes the connection that a request asks for.
+// Dial sends a REQ and waits until the connection is established.
 func (c *Conn) Dial(req packet.MAD) error {
 	err := c.E.again(func() error { return c.E.Say(req) }, func() bool { return c.Remote != 0 || c.Refused != nil })
 	if err == nil && c.Refused != nil {
@@ -176,7 +176,7 @@ func (c *Conn) Dial(req packet.MAD) error {
 	return err
 }
 
-// again does something every now and then until done.
+// again calls act every 100 ms until done returns true.
 func (e *Endpoint) again(act func() error, done func() bool) error {
 	for end := time.Now().Add(e.Timeout); time.Now().Before(end); {
 		if err := act(); err != nil {
@@ -213,7 +213,7 @@ func (c *Conn) Do(cmd capsule.Command, data []byte) (r capsule.Completion, err e
 	return r, err
 }
 
-// A StatusError is a command that failed.
+// A StatusError is the status of a command that failed.
 type StatusError struct{ capsule.Status }
 
 func (e *StatusError) Error() string { return "status " + e.Status.String() }

@@ -15,22 +15,22 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/gremlin/internal/packet"
 )
 
-// A Socket sends datagrams from an address, whoever's that is on this machine.
+// A Socket sends datagrams from an address of this machine, even if another process uses that address.
 type Socket struct {
 	conn *net.UDPConn
 	from netip.AddrPort
 	buf  []byte
 
-	// Sent counts datagrams. With a Rate a socket sends no more than that each second.
+	// Sent counts the datagrams that were sent. If Rate is not 0, no more than that are sent per second.
 	Sent uint64
 	Rate int
-	// Twist changes datagrams before they are sealed, those of the connection manager aside.
+	// Twist changes packets before their ICRC is computed, except those of the connection manager.
 	Twist func(b []byte) []byte
 	began time.Time // of the count in paced
 	paced int
 }
 
-// Bind opens a socket on a port of an address, 0 for any.
+// Bind opens a socket on an address and port. Port 0 means any.
 func Bind(addr netip.Addr, port uint16) (*Socket, error) {
 	control := func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -49,8 +49,9 @@ func Bind(addr netip.Addr, port uint16) (*Socket, error) {
 	return &Socket{conn: udp, from: netip.AddrPortFrom(addr, from.Port())}, nil
 }
 
-// prepare makes what the ICRC covers predictable (with the do-not-fragment bit Linux sends
-// identification 0), asks for room, and for leave to have an address of others, which root has.
+// prepare sets the socket options. The do-not-fragment bit makes the IPv4 header that the ICRC covers predictable,
+// because Linux then sends identification 0. It also asks for a large receive buffer, and for the permission to use an
+// address that is not of this machine, which only root gets.
 func prepare(fd int, addr netip.Addr) error {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20)
@@ -64,18 +65,18 @@ func prepare(fd int, addr netip.Addr) error {
 	return unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 }
 
-// Addr is from where it sends.
+// Addr returns the source address.
 func (s *Socket) Addr() netip.Addr { return s.from.Addr() }
 
-// Close ends it.
+// Close closes the socket.
 func (s *Socket) Close() error { return s.conn.Close() }
 
-// Seal appends the ICRC that b has from here to an address.
+// Seal appends the ICRC that b has when it is sent from this socket to an address.
 func (s *Socket) Seal(to netip.Addr, b []byte) []byte {
 	return packet.Seal(s.from, netip.AddrPortFrom(to, packet.Port), b)
 }
 
-// Send sends packets.
+// Send encodes, seals and sends packets.
 func (s *Socket) Send(to netip.Addr, packets ...packet.Packet) error {
 	for i := range packets {
 		s.buf = packets[i].Append(s.buf[:0])
@@ -90,19 +91,19 @@ func (s *Socket) Send(to netip.Addr, packets ...packet.Packet) error {
 	return nil
 }
 
-// Throw sends a datagram as it is.
+// Throw sends a datagram unchanged.
 func (s *Socket) Throw(to netip.Addr, b []byte) error {
 	s.pace()
 	s.Sent++
 	_, err := s.conn.WriteToUDPAddrPort(b, netip.AddrPortFrom(to, packet.Port))
-	// A refusal is of an earlier datagram, to who is not there; a full queue is a loss.
+	// ECONNREFUSED reports that an earlier datagram met no listener; a full queue is a loss.
 	if err != nil && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Errorf("send to %v: %w", to, err)
 	}
 	return nil
 }
 
-// pace waits while more has been sent than the rate allows, in steps of some milliseconds.
+// pace sleeps, in steps of some milliseconds, while more has been sent than the rate allows.
 func (s *Socket) pace() {
 	if s.Rate == 0 {
 		return
@@ -117,7 +118,7 @@ func (s *Socket) pace() {
 	}
 }
 
-// receive waits until a deadline for a datagram; ok is false when none came.
+// receive waits for a datagram until a deadline; ok is false if none arrived.
 func (s *Socket) receive(buf []byte, until time.Time) (b []byte, from netip.Addr, ok bool, err error) {
 	if err = s.conn.SetReadDeadline(until); err != nil {
 		return nil, from, false, err

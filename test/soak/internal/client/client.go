@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
-// A client has the workers of one process.
+// A client runs the workers of one process.
 type client struct {
 	spec    Spec
 	over    atomic.Bool
@@ -28,10 +28,10 @@ type client struct {
 	out    *json.Encoder
 }
 
-// ReportEvery is how often a client reports what it has done.
+// ReportEvery is the interval between reports.
 const ReportEvery = 250 * time.Millisecond
 
-// Run is a client: it works until in ends.
+// Run runs a client until the end of in.
 func Run(in io.Reader, out io.Writer) error {
 	c := &client{failed: make(chan error, 1), counts: Counts{Errors: map[string]uint64{}}, out: json.NewEncoder(out)}
 	input := json.NewDecoder(in)
@@ -79,7 +79,7 @@ func Run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// fail ends the client.
+// fail ends the client with an error.
 func (c *client) fail(err error) {
 	select {
 	case c.failed <- err:
@@ -100,10 +100,10 @@ func (c *client) now() *Counts {
 func (c *client) report(r Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.out.Encode(r) // whoever reads is gone, and the input has ended
+	_ = c.out.Encode(r) // on an error the reader is gone, and the input has ended
 }
 
-// event notes what happens to a path.
+// event reports an event of a path.
 func (c *client) event(e multipath.Event) {
 	if e.ANA && e.Err == nil {
 		return
@@ -118,7 +118,7 @@ func (c *client) event(e multipath.Event) {
 	c.report(Report{Event: text})
 }
 
-// open connects, and returns the workers and what ends the connection.
+// open connects, and returns the workers and a function that disconnects.
 func (c *client) open() (workers []*worker, end func() error, err error) {
 	l, end := &library{}, func() error { return nil }
 	if c.spec.Socket == "" {
@@ -155,7 +155,7 @@ func (c *client) open() (workers []*worker, end func() error, err error) {
 	return workers, end, nil
 }
 
-// open gives a worker its disk.
+// open opens a worker's disk.
 func (w *worker) open(n *multipath.Namespace, k int) (err error) {
 	switch {
 	case n == nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
-// A fakeDisk is a disk in memory, with a fault.
+// A fakeDisk is a disk in memory that can misbehave.
 type fakeDisk struct {
 	memory []byte
 	fault  func(batch []request) // after a batch was carried out
@@ -35,7 +35,7 @@ func (d *fakeDisk) do(batch []request) {
 	}
 }
 
-// newWorker is a worker on the first half of a namespace of 256 blocks.
+// newWorker returns a worker on the first half of a namespace of 256 blocks.
 func newWorker(t *testing.T, d *fakeDisk) *worker {
 	const size, blocks = 512, 256
 	d.memory = make([]byte, size*blocks)
@@ -51,7 +51,7 @@ func newWorker(t *testing.T, d *fakeDisk) *worker {
 	return w
 }
 
-// run lets a worker do some batches, and returns why it ended before.
+// runBatches lets a worker do n batches, and returns the error that ended it earlier.
 func runBatches(w *worker, n int) error {
 	d := w.disk.(*fakeDisk)
 	fault, left := d.fault, n
@@ -105,7 +105,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestWorkerFinds: what a disk may do wrong ends the worker.
+// TestWorkerFinds: each error of a disk ends the worker.
 func TestWorkerFinds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -138,8 +138,8 @@ func TestWorkerFinds(t *testing.T) {
 	}
 }
 
-// TestWorkerFences: when its connection has ended a worker does not write for so long, and
-// bears what has become of its writes either way.
+// TestWorkerFences: after its connection has ended a worker does not write for the time of Fence, and accepts both
+// outcomes of its unacknowledged writes.
 func TestWorkerFences(t *testing.T) {
 	d := &fakeDisk{}
 	w := newWorker(t, d)

@@ -24,7 +24,7 @@ const (
 	flush
 )
 
-// A request is one of a batch.
+// A request is a request of a batch.
 type request struct {
 	kind   kind
 	offset int64
@@ -32,20 +32,20 @@ type request struct {
 	fua    bool
 
 	first  int      // block
-	floors []uint64 // read: what each block must have at least
+	floors []uint64 // read: the oldest number that each block may have
 	number []uint64 // write: of each block
 
 	err  error
 	took time.Duration
 }
 
-// A disk carries out batches, for one goroutine: when do returns all have ended.
+// A disk executes batches. It is used by one goroutine; when do returns, all requests have completed.
 type disk interface {
 	do(batch []request)
 	close() error
 }
 
-// A library is our host.
+// A library is a connection of this project's host library.
 type library struct {
 	closers []func() error
 	sub     *multipath.Subsystem
@@ -59,7 +59,7 @@ func (l *library) close() error {
 	return errors.Join(errs...)
 }
 
-// connect waits until a path is live.
+// connect connects and waits until a path is live.
 func connect(spec *Spec, event func(multipath.Event)) (l *library, err error) {
 	l = &library{}
 	defer func() {
@@ -112,7 +112,7 @@ func connect(spec *Spec, event func(multipath.Event)) (l *library, err error) {
 	return l, nil
 }
 
-// open opens a namespace, which has to be what the specification says.
+// open opens a namespace and checks that it is as the specification says.
 func (l *library) open(s *Space) (*multipath.Namespace, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -127,8 +127,8 @@ func (l *library) open(s *Space) (*multipath.Namespace, error) {
 	return n, nil
 }
 
-// namespace opens one as soon as a path is live that has it: the one on which Connect
-// returned may be lost again.
+// namespace opens a namespace as soon as a live path has it: the path that Connect returned for may have been lost
+// again.
 func (l *library) namespace(ctx context.Context, id capsule.NSID) (*multipath.Namespace, error) {
 	for {
 		n, err := l.sub.Namespace(ctx, id)
@@ -143,7 +143,7 @@ func (l *library) namespace(ctx context.Context, id capsule.NSID) (*multipath.Na
 	}
 }
 
-// A queueDisk has a queue.
+// A queueDisk executes batches on a queue.
 type queueDisk struct {
 	q *multipath.Queue
 }
@@ -182,7 +182,7 @@ func (d *queueDisk) do(batch []request) {
 	}
 }
 
-// A blockingDisk has goroutines, each of which carries out one request after the other.
+// A blockingDisk executes batches on goroutines, each of which does one request at a time.
 type blockingDisk struct {
 	n        *multipath.Namespace
 	requests chan *request
@@ -209,7 +209,7 @@ func (d *blockingDisk) close() error {
 	return nil
 }
 
-// do takes batches of at most as many requests as there are goroutines.
+// do executes a batch of at most as many requests as there are goroutines.
 func (d *blockingDisk) do(batch []request) {
 	for i := range batch {
 		d.requests <- &batch[i]

@@ -1,10 +1,10 @@
-// Package client is a host's load: it writes and reads namespaces, verifies all it reads by
-// tables of package record, and reports.
+// Package client is the load of a host: it writes and reads namespaces, verifies all that it reads against the tables
+// of package record, and reports.
 //
-// It runs in a process of its own, so that it can be killed as any host can. [Run] reads a
-// [Spec], and writes a [Report] every [ReportEvery], as lines of JSON; it ends with its input.
+// It runs in a process of its own, so that it can be killed like any host. [Run] reads a [Spec] and writes a [Report]
+// every [ReportEvery], both as lines of JSON. It ends with its input.
 //
-// A worker has a range of blocks that it alone writes, and reads those of all. Where the end
-// of a write is not known, since a connection to attach or the process before was lost, it
-// does not write until the target can not execute that any more: Spec.Fence.
+// A worker is the only writer of a range of blocks, and reads the ranges of all workers. If the connection to attach is
+// lost, or the previous process was killed, the outcome of some writes is unknown. Then it does not write until the
+// target can no longer execute those writes: Spec.Fence.
 package client

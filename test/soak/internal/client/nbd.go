@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// An nbdDisk is a connection to an export (the NBD project's doc/proto.md).
+// An nbdDisk is a connection to an NBD export (the NBD project's doc/proto.md).
 type nbdDisk struct{ conn net.Conn }
 
-// Commands and a flag.
+// Commands and a command flag.
 const (
 	nbdRead    = 0
 	nbdWrite   = 1
@@ -21,10 +21,10 @@ const (
 	nbdFlagFUA = 1
 )
 
-// errConnection is a connection that ended: what was under way may have been done or not.
+// errConnection means that the connection ended: requests in progress may or may not have been executed.
 var errConnection = errors.New("the connection to attach ended")
 
-// openNBD connects by NBD_OPT_EXPORT_NAME.
+// openNBD opens an export with NBD_OPT_EXPORT_NAME.
 func openNBD(socket string, nsid uint32, size int64) (*nbdDisk, error) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *request) appendNBD(b []byte, cookie uint64) []byte {
 	return b
 }
 
-// answer takes one; an error is that of the connection.
+// answer reads one reply. An error is one of the connection.
 func (n *nbdDisk) answer(ops []request, began time.Time) error {
 	var reply [16]byte
 	if _, err := io.ReadFull(n.conn, reply[:]); err != nil {

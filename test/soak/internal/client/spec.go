@@ -8,11 +8,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// A Spec is what a client does, and where.
+// A Spec says what a client does and where.
 type Spec struct {
 	Name string
 
-	// With the library: its own address, who it is, and the paths.
+	// With the library: its address, its identity and the paths.
 	Addr    netip.Addr
 	HostNQN nvmeof.NQN
 	HostID  string
@@ -22,49 +22,49 @@ type Spec struct {
 	Paths   []netip.Addr
 	Policy  string
 
-	Socket string // or with NBD, where this is not empty
+	Socket string // or with NBD, if not empty
 
 	Spaces  []Space
-	Depth   int           // requests at a time
-	Pace    time.Duration // between batches of them
+	Depth   int           // requests in a batch
+	Pace    time.Duration // mean time between batches
 	Seed    uint64
-	Killed  bool          // the client before was killed
-	Fence   time.Duration // after which a target executes nothing of one that is gone
+	Killed  bool          // the previous client was killed
+	Fence   time.Duration // time after which a target executes no more commands of a host that is gone
 	Timeout time.Duration // keep alive
 }
 
-// A Space is a namespace.
+// A Space is a namespace that is verified.
 type Space struct {
 	NSID      uint32
-	Number    uint32 // in what is written
+	Number    uint32 // its number in the blocks that are written
 	Table     string // path of its record
 	BlockSize int
 	Blocks    int
-	First     int // of the blocks that this client writes
+	First     int // first block that this client writes
 	Count     int
 	Workers   int
 }
 
-// A Report is what a client says about itself.
+// A Report is a line of a client's output.
 type Report struct {
 	Event     string `json:",omitempty"` // something happened
-	Violation string `json:",omitempty"` // the end
+	Violation string `json:",omitempty"` // what ended the client
 	Ready     bool   `json:",omitempty"` // it is connected
 	Counts    *Counts
 }
 
-// Counts are what was done, since the process began.
+// Counts are totals since the start of the process.
 type Counts struct {
 	Reads, Writes, FUA, Flushes uint64 // requests
 	Verified, Written           uint64 // blocks
 	ReadBytes, WrittenBytes     uint64
-	Passes                      uint64 // over all blocks of a namespace, by reading
+	Passes                      uint64 // complete reads of a namespace
 	Errors                      map[string]uint64
 	Latency                     Histogram
 	Goroutines                  int
 }
 
-// Add adds those of another process.
+// Add adds the counts of another process.
 func (c *Counts) Add(o *Counts) {
 	c.Reads += o.Reads
 	c.Writes += o.Writes
@@ -84,17 +84,16 @@ func (c *Counts) Add(o *Counts) {
 	}
 }
 
-// Requests are all.
+// Requests returns the number of all requests.
 func (c *Counts) Requests() uint64 { return c.Reads + c.Writes + c.Flushes }
 
-// A Histogram counts times in classes whose width is an eighth of a power of two
-// microseconds.
+// A Histogram counts durations in classes. There are eight classes for each power of two of microseconds.
 type Histogram struct {
 	Classes [8 * 36]uint64
 	Max     time.Duration
 }
 
-// Count counts one.
+// Count adds a duration.
 func (h *Histogram) Count(d time.Duration) {
 	h.Classes[class(d)]++
 	h.Max = max(h.Max, d)
@@ -109,7 +108,7 @@ func class(d time.Duration) int {
 	return min(8*(shift+1)+int(us>>shift)-8, 8*36-1)
 }
 
-// ceiling is the longest time of a class.
+// ceiling returns the longest duration of a class.
 func ceiling(class int) time.Duration {
 	if class < 8 {
 		return time.Duration(class) * time.Microsecond
@@ -118,7 +117,7 @@ func ceiling(class int) time.Duration {
 	return (time.Duration(class%8+8+1)<<shift - 1) * time.Microsecond
 }
 
-// Add adds all of another.
+// Add adds the counts of another histogram.
 func (h *Histogram) Add(o *Histogram) {
 	for i, n := range o.Classes {
 		h.Classes[i] += n
@@ -126,7 +125,7 @@ func (h *Histogram) Add(o *Histogram) {
 	h.Max = max(h.Max, o.Max)
 }
 
-// Quantile is the time that this share, from 0 to 1, does not exceed.
+// Quantile returns the duration that the given share of all, from 0 to 1, does not exceed.
 func (h *Histogram) Quantile(share float64) time.Duration {
 	all := uint64(0)
 	for _, n := range h.Classes {

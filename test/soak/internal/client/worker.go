@@ -11,10 +11,10 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/internal/record"
 )
 
-// most is how many blocks a request has at most.
+// most is the maximum number of blocks of a request.
 const most = 16
 
-// A worker writes blocks of its own and reads all, in batches.
+// A worker writes its own blocks and reads all blocks, in batches.
 type worker struct {
 	*client
 	space  *Space
@@ -23,11 +23,11 @@ type worker struct {
 	first  int // of its own blocks
 	count  int
 
-	again    func() (disk, error) // connects anew; nil: there is no need
+	again    func() (disk, error) // reconnects; nil: the disk reconnects itself
 	disk     disk
-	writesAt time.Time      // when it may write
-	cursor   int            // of the pass over all blocks
-	dirty    map[int]uint64 // acknowledged, and not flushed yet
+	writesAt time.Time      // the time from which it may write
+	cursor   int            // next block of the pass over all blocks
+	dirty    map[int]uint64 // acknowledged but not yet flushed
 	batch    []request
 	buffers  [][]byte
 }
@@ -52,7 +52,7 @@ func (w *worker) run() {
 	}
 }
 
-// prepare makes a batch: no block is written twice.
+// prepare makes the next batch. No block is written twice in it.
 func (w *worker) prepare() {
 	w.batch = w.batch[:0]
 	chunks := w.random.Perm(w.count / most)
@@ -83,7 +83,7 @@ func (w *worker) prepare() {
 	}
 }
 
-// begin notes what is known when a request begins.
+// begin records the start of a request in the table.
 func (w *worker) begin(r *request, blocks int) {
 	for k := range blocks {
 		switch r.kind {
@@ -99,7 +99,7 @@ func (w *worker) block(r *request, k int) []byte {
 	return r.data[k*w.space.BlockSize:][:w.space.BlockSize]
 }
 
-// judge looks at what a batch brought. An error ends the client.
+// judge checks the results of a batch. An error ends the client.
 func (w *worker) judge() error {
 	acknowledged := map[int]uint64{}
 	for i := range w.batch {
@@ -124,7 +124,7 @@ func (w *worker) judge() error {
 				w.table.Acknowledged(r.first+k, n, r.fua)
 				acknowledged[r.first+k] = n
 			}
-		case r.kind == flush: // of what was acknowledged before the batch began
+		case r.kind == flush: // covers what was acknowledged before the batch began
 			for block, n := range w.dirty {
 				w.table.Flushed(block, n)
 			}
@@ -163,7 +163,7 @@ func (w *worker) count1(r *request) {
 	}
 }
 
-// inDoubt reports whether the connection ended.
+// inDoubt reports whether the connection ended during the batch.
 func (w *worker) inDoubt() bool {
 	for i := range w.batch {
 		if w.batch[i].err != nil {
@@ -173,8 +173,8 @@ func (w *worker) inDoubt() bool {
 	return false
 }
 
-// reconnect waits until there is a connection again, and whether the client goes on. The
-// worker writes again when nothing of before can be executed any more.
+// reconnect waits until it has a new connection; it returns false if the client ends. The worker may write again when
+// the target can no longer execute earlier writes.
 func (w *worker) reconnect() bool {
 	w.writesAt = time.Now().Add(w.spec.Fence)
 	_ = w.disk.close() // it has failed
@@ -191,7 +191,7 @@ func (w *worker) reconnect() bool {
 
 var variable = regexp.MustCompile(`\d+(\.\d+)+(:\d+)?|0x[0-9a-f]+|\d+(\.\d+)?(s|ms|µs)?\b`)
 
-// Kind is an error's text without what differs each time.
+// Kind returns an error's text without its variable parts, to count errors of the same kind.
 func Kind(s string) string {
 	s = variable.ReplaceAllString(strings.ReplaceAll(s, "\n", "; "), "#")
 	if len(s) > 160 {

@@ -1,14 +1,13 @@
-// Package relay carries RoCEv2 packets between hosts and targets of one machine and loses,
-// duplicates, reorders and delays some of them, without any right to anything.
+// Package relay forwards RoCEv2 packets between hosts and targets of one machine and loses, duplicates, reorders and
+// delays some of them. It needs no privileges.
 //
-// A target's listener has an address in front of it, the front, to which hosts connect. A
-// host has one behind it, the alias, as which targets know it. What a host sends to a front
-// goes from its alias to the listener, and what the listener answers goes back.
+// Each listener of a target has an address in front of it, the front, to which hosts connect. Each host has an address,
+// the alias, under which targets know it. A packet from a host to a front is sent from the host's alias to the
+// listener, and the listener's answers go back the same way.
 //
-// A packet's invariant CRC covers its addresses (IBTA A17.3.3), and a REQ of the connection
-// manager names them (IBTA 12.6.5 and A11.3.2), so both are made anew. The identification of
-// an IPv4 packet is part of that too, and is the kernel's: it is taken to be 0, and whoever
-// receives has to bear another, as softroce does.
+// The invariant CRC of a packet covers its addresses (IBTA A17.3.3), and a REQ of the connection manager contains them
+// (IBTA 12.6.5 and A11.3.2), so the relay rewrites both. The CRC also covers the identification of an IPv4 packet,
+// which the kernel chooses. The relay assumes 0, and receivers must accept other values, as softroce does.
 package relay
 
 import (
@@ -24,15 +23,15 @@ import (
 	"time"
 )
 
-// Port is that of RoCEv2.
+// Port is the UDP port of RoCEv2.
 const Port = 4791
 
-// Faults are the shares of packets, from 0 to 1, to which something happens.
+// Faults are the shares of packets, from 0 to 1, that suffer each fault.
 type Faults struct {
 	Loss, Duplicate, Reorder float64
 }
 
-// longest is how long at most a packet is held back so that others pass it.
+// longest is the maximum time for which a packet is held back so that others overtake it.
 const longest = 2 * time.Millisecond
 
 // Stats count packets.
@@ -40,7 +39,7 @@ type Stats struct {
 	Carried, Lost, Duplicated, Reordered, Cut, Unknown uint64
 }
 
-// A Relay is one between hosts and listeners.
+// A Relay forwards packets between hosts and listeners.
 type Relay struct {
 	faults Faults
 	seed   uint64
@@ -53,7 +52,7 @@ type Relay struct {
 	carried, lost, duplicated, reordered, cut, unknown atomic.Uint64
 }
 
-// A side is an end with the address in the relay that stands for it on the other side.
+// A side is a host or listener and the relay's address that represents it to the other side.
 type side struct {
 	own, proxy netip.Addr
 	conn       *net.UDPConn // at proxy
@@ -66,14 +65,14 @@ func New(faults Faults, seed uint64) *Relay {
 	return &Relay{faults: faults, seed: seed, hosts: map[netip.Addr]*side{}, listeners: map[netip.Addr]*side{}}
 }
 
-// AddHost is for before Start: targets know the host by the alias.
+// AddHost adds a host, which targets know by its alias. It must be called before Start.
 func (r *Relay) AddHost(own, alias netip.Addr) error { return r.add(r.hosts, own, alias) }
 
-// AddListener is for before Start: hosts know the listener by the front.
+// AddListener adds a listener, which hosts know by its front. It must be called before Start.
 func (r *Relay) AddListener(own, front netip.Addr) error { return r.add(r.listeners, own, front) }
 
-// AddOutside is AddHost for a host that is reached by a function, which gets what a front
-// sends to it. What it sends is given to Inject.
+// AddOutside adds a host that has no socket: deliver is called with the packets that a front sends to it. Packets that
+// it sends are passed to Inject.
 func (r *Relay) AddOutside(own, alias netip.Addr, deliver func(front netip.Addr, packet []byte)) error {
 	if err := r.add(r.hosts, own, alias); err != nil {
 		return err
@@ -87,12 +86,12 @@ func (r *Relay) add(to map[netip.Addr]*side, own, proxy netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("relay: %w", err)
 	}
-	_ = conn.SetReadBuffer(8 << 20) // as much as the kernel allows: what it drops is lost too
+	_ = conn.SetReadBuffer(8 << 20) // limited by the kernel; packets that it drops are losses too
 	to[own] = &side{own: own, proxy: proxy, conn: conn}
 	return nil
 }
 
-// Start carries packets until Close.
+// Start starts forwarding, which ends with Close.
 func (r *Relay) Start() {
 	n := uint64(0)
 	start := func(at *side, from, to map[netip.Addr]*side) {
@@ -100,7 +99,7 @@ func (r *Relay) Start() {
 		random := rand.New(rand.NewPCG(r.seed, n))
 		r.readers.Go(func() { r.read(at, from, random) })
 	}
-	for _, l := range r.listeners { // what comes to a front is from a host
+	for _, l := range r.listeners { // packets for a front come from hosts
 		start(l, r.hosts, r.listeners)
 	}
 	for _, h := range r.hosts {
@@ -108,7 +107,7 @@ func (r *Relay) Start() {
 	}
 }
 
-// Close ends it.
+// Close ends the relay.
 func (r *Relay) Close() error {
 	r.closed.Store(true)
 	var errs []error
@@ -121,15 +120,15 @@ func (r *Relay) Close() error {
 	return errors.Join(errs...)
 }
 
-// Cut loses all packets from and to a listener, or none any more.
+// Cut begins or ends the loss of all packets from and to a listener.
 func (r *Relay) Cut(listener netip.Addr, cut bool) { r.listeners[listener].isCut.Store(cut) }
 
-// Stats are the counters so far.
+// Stats returns the current counters.
 func (r *Relay) Stats() Stats {
 	return Stats{r.carried.Load(), r.lost.Load(), r.duplicated.Load(), r.reordered.Load(), r.cut.Load(), r.unknown.Load()}
 }
 
-// read takes what comes to the address that stands for at, from the ends of the other side.
+// read reads the packets that are sent to the address representing at, from the ends of the other side.
 func (r *Relay) read(at *side, from map[netip.Addr]*side, random *rand.Rand) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -138,7 +137,7 @@ func (r *Relay) read(at *side, from map[netip.Addr]*side, random *rand.Rand) {
 		case r.closed.Load():
 			return
 		case err != nil:
-			continue // of an earlier packet, whose receiver is not there
+			continue // an ICMP error for an earlier packet, whose receiver is gone
 		}
 		sender := from[source.Addr().Unmap()]
 		if sender == nil {
@@ -149,8 +148,8 @@ func (r *Relay) read(at *side, from map[netip.Addr]*side, random *rand.Rand) {
 	}
 }
 
-// Inject takes a packet that a host outside has sent to a front. One goroutine at a time
-// calls it, with a generator of its own.
+// Inject forwards a packet that an outside host has sent to a front. Only one goroutine may call it at a time, with its
+// own random generator.
 func (r *Relay) Inject(host, front netip.Addr, packet []byte, random *rand.Rand) {
 	for _, l := range r.listeners {
 		if h := r.hosts[host]; l.proxy == front && h != nil {
@@ -161,7 +160,7 @@ func (r *Relay) Inject(host, front netip.Addr, packet []byte, random *rand.Rand)
 	r.unknown.Add(1)
 }
 
-// carry takes a packet, which it changes, through the faults to its receiver.
+// carry applies the faults to a packet, rewrites it in place and sends it to its receiver.
 func (r *Relay) carry(from, to *side, packet []byte, random *rand.Rand) {
 	if from.isCut.Load() || to.isCut.Load() {
 		r.cut.Add(1)
@@ -194,11 +193,11 @@ func (r *Relay) send(from, to *side, packet []byte) {
 		to.deliver(from.proxy, packet)
 		return
 	}
-	// An error is that of an earlier packet, or nobody is there.
+	// An error belongs to an earlier packet, or there is no receiver.
 	_, _ = from.conn.WriteToUDPAddrPort(packet, netip.AddrPortFrom(to.own, Port))
 }
 
-// Offsets in a packet that begins with a base transport header.
+// Offsets and values in a packet, which begins with a base transport header.
 const (
 	bthSize  = 12
 	mad      = bthSize + 8 // behind the datagram extended transport header
@@ -212,7 +211,7 @@ const (
 	sendOnly = 0x64 // UD SEND Only
 )
 
-// rename puts the addresses into a REQ that its receiver knows; other packets have none.
+// rename replaces the addresses in a REQ by those that its receiver knows. Other packets contain no addresses.
 func rename(p []byte, from, to *side) {
 	if len(p) != mad+madSize+sumSize || p[0] != sendOnly || p[mad+1] != classCM || binary.BigEndian.Uint16(p[mad+16:]) != attrREQ {
 		return
@@ -222,14 +221,14 @@ func rename(p []byte, from, to *side) {
 	copy(p[gids+16:], remote[:])
 	const source, destination = private + 4, private + 20 // of the RDMA CM's header
 	if from.proxy.Is4() {
-		clear(local[:12]) // there an IPv4 address has nothing before it
+		clear(local[:12]) // the header holds an IPv4 address with zeroes before it
 		clear(remote[:12])
 	}
 	copy(p[source:], local[:])
 	copy(p[destination:], remote[:])
 }
 
-// Seal puts the invariant CRC of a packet with these ends at its end.
+// Seal writes the invariant CRC at the end of a packet that is sent between these ends.
 func Seal(p []byte, from, to netip.AddrPort) {
 	if len(p) < bthSize+sumSize {
 		return

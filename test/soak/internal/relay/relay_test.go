@@ -15,7 +15,7 @@ import (
 	"github.com/nvmeof-go/nvmeof/test/golden"
 )
 
-// TestSeal: the CRC of what two kernels sent is what they sent.
+// TestSeal: the CRC of a packet between two kernels is the recorded one.
 func TestSeal(t *testing.T) {
 	n := 0
 	for _, name := range golden.Names("") {
@@ -40,8 +40,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestRename: a connection request names the addresses that its receiver knows, and no
-// other packet is changed.
+// TestRename: a connection request contains the addresses that its receiver knows, and no other packet is changed.
 func TestRename(t *testing.T) {
 	var packets []golden.Packet
 	for _, name := range golden.Names("") {
@@ -78,8 +77,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestConnect: a host of ours reaches a device of ours through a relay that does nothing to packets;
-// one whose packets are cut does not.
+// TestConnect: our host reaches our device through a relay without faults, and does not if its packets are cut.
 func TestConnect(t *testing.T) {
 	at := func(s string) netip.Addr { return netip.MustParseAddr(s) }
 	listener, front, own, alias := at("127.88.3.1"), at("127.88.3.2"), at("127.88.3.3"), at("127.88.3.4")
@@ -87,7 +85,7 @@ func TestConnect(t *testing.T) {
 	for _, a := range []netip.Addr{listener, own} {
 		d, err := softroce.Open(softroce.Config{Addr: a})
 		if err != nil {
-			t.Skip(err) // another run has them
+			t.Skip(err) // another test run uses the addresses
 		}
 		t.Cleanup(func() { d.Close() })
 		devices = append(devices, d)
