@@ -26,7 +26,7 @@ func TestPSNWraps(t *testing.T) {
 		t.Errorf("0xffffff + 2 = %#x", got)
 	}
 	if got := PSN(1).Sub(2); got != 0xffffff {
-		t.Errorf("1 - 2 = %#x", got)
+		t.Errorf("PSN 1 - 2 = %#x", got)
 	}
 	if got := MSN(0xffffff).Add(1); got != 0 {
 		t.Errorf("MSN 0xffffff + 1 = %#x", got)
