@@ -282,7 +282,8 @@ func TestWaitEnds(t *testing.T) {
 		receive(t, b, 1)
 		b.Wait(0)
 		waited := time.Duration(0)
-		for tries := 0; waited < time.Millisecond && tries < 200; tries++ { // a signal, as for a garbage collection, ends a Wait
+		// A signal ends a Wait, and each garbage collection of another test sends some. What is left over ends all of them.
+		for deadline := time.Now().Add(5 * time.Second); waited < time.Millisecond && time.Now().Before(deadline); {
 			start := time.Now()
 			b.Wait(time.Millisecond)
 			waited = time.Since(start)
