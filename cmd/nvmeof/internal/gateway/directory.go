@@ -19,6 +19,8 @@ import (
 
 const (
 	directoryPrefix = "directory/"
+	// directoryVersion is the version of the lists.
+	directoryVersion = 1
 	// directoryEvery is the interval at which a gateway updates the list of its controllers.
 	directoryEvery = time.Second
 	// maxDirectory is the greatest size of a gateway's list, in bytes.
@@ -105,7 +107,7 @@ func (d *directory) outdated() {
 
 // listControllers encodes a gateway's list. Equal lists have equal bytes.
 func listControllers(all []target.ControllerInfo) []byte {
-	l := controllerList{Version: 1, Controllers: map[nvmeof.NQN]map[string][]capsule.ControllerID{}}
+	l := controllerList{Version: directoryVersion, Controllers: map[nvmeof.NQN]map[string][]capsule.ControllerID{}}
 	for i := range all {
 		c := &all[i]
 		if c.Discovery {
@@ -137,8 +139,8 @@ func (d *directory) read(ctx context.Context) {
 			continue
 		}
 		var l controllerList
-		if json.Unmarshal(e.Value, &l) != nil {
-			continue // damaged, or of a later version with another format
+		if json.Unmarshal(e.Value, &l) != nil || l.Version != directoryVersion {
+			continue // damaged, or of a later version
 		}
 		for nqn, hosts := range l.Controllers {
 			for text, ids := range hosts {
