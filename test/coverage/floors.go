@@ -37,7 +37,6 @@ var faces = map[string]bool{
 // exempt lists the packages without a floor, each with the reason.
 var exempt = map[string]string{
 	"cmd/nvmeof/internal/sandbox":        "runs in processes that may write no file, the counts neither",
-	"internal/boottime":                  "4 statements, one of which is for a kernel without this clock",
 	"rdmatransport/verbs":                "the functions of a build without it; the provider itself needs -tags verbs and a device: the guest's tests",
 	"rdmatransport/verbs/internal/ccall": "14 statements, three of which are for a machine without memory",
 }
