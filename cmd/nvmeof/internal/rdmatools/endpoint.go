@@ -155,10 +155,12 @@ func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 // the limit.
 func (e *endpoint) blocking(limit time.Duration, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(e.ctx)
-	if limit != unlimited {
-		ctx, cancel = context.WithTimeout(e.ctx, limit)
-	}
 	defer cancel()
+	if limit != unlimited {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, limit)
+		defer end()
+	}
 	done := make(chan error, 1)
 	e.calls.Go(func() { // ends with the call; close waits for it
 		done <- call(ctx)
