@@ -249,15 +249,15 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	was := moved[j]
 	was.Features.Age += max(a.pause, 0) // its Timestamp feature continues to count
 	was.Notices.Pages = slices.DeleteFunc(slices.Clone(was.Notices.Pages), func(p capsule.ReservationLog) bool { return slices.Contains(a.replaced[s], p.NSID) })
-	c, no := q.adoptController(s, &was)
+	c, no := q.adoptController(s, &was, max(a.pause, 0))
 	if !no.refused() {
 		q.controller, a.controllers[key] = c, c
 	}
 	return no
 }
 
-// adoptController makes the queue the admin queue of a controller of the other process.
-func (q *queue) adoptController(s *Subsystem, x *movedController) (*Controller, refusal) {
+// adoptController makes the queue the admin queue of a controller that the other process exported a pause ago.
+func (q *queue) adoptController(s *Subsystem, x *movedController, pause time.Duration) (*Controller, refusal) {
 	d := capsule.ConnectData{HostNQN: capsule.MakeNQNField(string(x.HostNQN)), HostID: x.HostID}
 	c := newController(q, s, &d)
 	c.id = x.ID
@@ -267,12 +267,23 @@ func (q *queue) adoptController(s *Subsystem, x *movedController) (*Controller, 
 	}
 	named(c)
 	restoreController(c, x)
-	c.armKeepAlive()
+	c.resumeKeepAlive(x.Lapse, pause)
 	c.armSettle()
 	if c.late.Load() {
 		c.startLateness()
 	}
 	return c, refusal{}
+}
+
+// resumeKeepAlive starts the timer. Until a command is noticed, the lapse is what was left of it in the other process.
+// What is noticed first may have arrived during the pause.
+func (c *Controller) resumeKeepAlive(left, pause time.Duration) {
+	c.armKeepAlive()
+	if left > 0 {
+		c.presence.noticed -= pause
+		c.lapses.set(c.presence.noticed + left)
+		c.setKeepAliveTimer()
+	}
 }
 
 // rejoin is join with the controller's previous identifier.

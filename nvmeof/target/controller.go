@@ -234,7 +234,7 @@ var eventNames = map[capsule.EventType]string{
 	capsule.EventTypeError: "error", capsule.EventTypeSMART: "smart", capsule.EventTypeNotice: "notice", capsule.EventTypeIOSet: "reservation",
 }
 
-// armKeepAlive starts the timer.
+// armKeepAlive starts the timer, and the lapse from when the host was last heard.
 func (c *Controller) armKeepAlive() {
 	c.presence.arm()
 	if !c.keep.Enabled() {
@@ -242,9 +242,15 @@ func (c *Controller) armKeepAlive() {
 		c.shard.StopTimer(&c.timer)
 		return
 	}
+	c.lapses.set(c.presence.noticed + lapsePeriods*c.keep.Timeout())
+	c.setKeepAliveTimer()
+}
+
+// setKeepAliveTimer starts the timer. It fires before the lapse, also in the time after a takeover, in which a record
+// of the other process determines the lapse: traffic since then must be noticed first.
+func (c *Controller) setKeepAliveTimer() {
 	left := time.Duration(max(c.keep.Next()-c.now(), 0))
-	c.lapses.set(c.target.age() + left + c.keep.Timeout()*3/2)
-	c.shard.SetTimer(&c.timer, left)
+	c.shard.SetTimer(&c.timer, min(left, max(c.lapses.left(c.target.age())/2, time.Millisecond)))
 }
 
 // keepAliveDue ends the association if no queue has received a command since the timer was set, nor in the grace
@@ -255,15 +261,18 @@ func (c *Controller) keepAliveDue() {
 		expire(c)
 		return
 	}
-	if c.presence.notice(); c.presence.active || c.admin.auth.locked {
+	switch c.presence.notice(); {
+	case c.admin.auth.locked: // no command is executed
+		c.lapses.set(c.presence.noticed + lapsePeriods*c.keep.Timeout())
+		fallthrough
+	case c.presence.active:
 		c.presence.active = false
 		c.keep.Restart(c.now())
-	}
-	if !c.keep.Expired(c.now()) || c.keep.Grace(c.now()) {
-		c.armKeepAlive()
+	case c.keep.Expired(c.now()) && !c.keep.Grace(c.now()):
+		expire(c)
 		return
 	}
-	expire(c)
+	c.setKeepAliveTimer()
 }
 
 // expire ends the association, since its host no longer responds.

@@ -226,8 +226,8 @@
 //
 // A target that was stopped for a while, by a signal or with its machine, may have commands that hosts have since
 // repeated on other paths, and whose blocks they have overwritten. So before it executes anything, it ends the
-// associations that have expired: those silent for their keep alive timeout with its grace and one more timeout,
-// which is within the three that hosts wait. Operations that were already submitted to a store cannot be taken
+// associations that have expired: those whose last command arrived almost three keep alive timeouts ago, since hosts
+// wait for three. Operations that were already submitted to a store cannot be taken
 // back. The time in which one process hands associations over to another counts too.
 //
 // # The path of a command

@@ -8,13 +8,17 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A lapse is the time at which the association of a host expires, even if the target does not notice: after the
-// keep alive timeout, its grace, and one more timeout for earlier commands. A host that has heard nothing for the
-// keep alive timeout, and has waited for the time in which its commands may still be executed, sends its writes
-// again on another path (NVMe base 2.1, 9.6). A target that was stopped meanwhile, with its machine or by a
-// signal, still has the old writes in its buffers: it must not execute them after the new ones. Times are
-// [Target.age]. Shards of I/O queues read it.
+// A lapse is the time at which the association of a host expires, even if the target does not notice: at most
+// lapsePeriods keep alive timeouts after the arrival of the host's last command. A host that has lost its connection,
+// and has waited for the time in which its commands may still be executed, sends its writes again on another path
+// (NVMe base 2.1, 9.6). A target that was stopped meanwhile, with its machine or by a signal, still has the old
+// writes in its buffers: it must not execute them after the new ones. Times are [Target.age]. Shards of I/O queues
+// read it.
 type lapse struct{ at atomic.Int64 }
+
+// lapsePeriods is how many keep alive timeouts a host waits before it sends writes again, if any command restarts
+// the timer, as here (NVMe base 2.1, 9.6). A target that was not stopped ends the association within two and a half.
+const lapsePeriods = 3
 
 func (l *lapse) never()              { l.at.Store(math.MaxInt64) }
 func (l *lapse) set(d time.Duration) { l.at.Store(int64(d)) }

@@ -18,16 +18,18 @@ func TestHeldUp(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		held    time.Duration
-		within  bool // in the turn in which the write would be submitted to the store
-		waiting bool // for room in the store, before the stop
-		want    int  // writes that the store gets
+		within  bool          // in the turn in which the write would be submitted to the store
+		waiting bool          // for room in the store, before the stop
+		silent  time.Duration // the host, before the stop
+		want    int           // writes that the store gets
 	}{
-		{"in a turn, shortly", 3 * time.Second, true, false, 1},
-		{"in a turn, for long", 7 * time.Second, true, false, 0},
-		{"before a turn, shortly", 3 * time.Second, false, false, 1},
-		{"before a turn, for long", 7 * time.Second, false, false, 0},
-		{"waiting, shortly", 3 * time.Second, false, true, 2},
-		{"waiting, for long", 7 * time.Second, false, true, 1},
+		{"in a turn, shortly", 3 * time.Second, true, false, 0, 1},
+		{"in a turn, for long", 7 * time.Second, true, false, 0, 0},
+		{"before a turn, shortly", 3 * time.Second, false, false, 0, 1},
+		{"before a turn, for long", 7 * time.Second, false, false, 0, 0},
+		{"waiting, shortly", 3 * time.Second, false, true, 0, 2},
+		{"waiting, for long", 7 * time.Second, false, true, 0, 1},
+		{"waiting, in the grace of the keep alive timer", 3 * time.Second, false, true, 4500 * time.Millisecond, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -45,6 +47,10 @@ func TestHeldUp(t *testing.T) {
 					io.start(writeOf(2))
 					io.start(writeOf(2))
 					synctest.Wait()
+				}
+				time.Sleep(test.silent)
+				if test.silent > 0 { // the shard of the admin queue is stopped too, and goes on last
+					go admin.call(func() { time.Sleep(test.held + 50*time.Millisecond) }) // ends with the sleep
 				}
 				io.call(func() {
 					if test.within {
@@ -77,7 +83,7 @@ func TestHeldUp(t *testing.T) {
 					ended = true
 				default:
 				}
-				if ended != (test.held > 5*time.Second) {
+				if ended != (test.silent+test.held > 5*time.Second) {
 					t.Errorf("the association has ended: %t", ended)
 				}
 				f.close2(t)

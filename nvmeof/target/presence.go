@@ -19,12 +19,14 @@ type presence struct {
 	probed     bool          // the host was silent when the timer fired last, and was probed
 	active     bool          // a command has arrived since the keep alive timer was set
 	born       time.Duration // constant
+	noticed    time.Duration // when notice was last called
 	heardAt    atomic.Int64  // when the arrival of a command was last noted; see Target.age
 }
 
 func (p *presence) init(c *Controller) {
 	p.controller, p.timer.Func = c, p.due
 	p.born = c.target.age()
+	p.noticed = p.born
 	p.heardAt.Store(int64(p.born))
 }
 
@@ -32,11 +34,17 @@ func (p *presence) init(c *Controller) {
 // do.
 func (t *Target) age() time.Duration { return time.Since(t.started) + t.slept() }
 
-// notice notes whether a command has arrived on any queue since the last call.
+// notice notes whether a command has arrived on any queue since the last call. If so, the lapse counts from the last
+// call, since the command may have arrived right after it.
 func (p *presence) notice() {
-	if p.controller.sawTraffic() {
+	c, before := p.controller, p.noticed
+	p.noticed = c.target.age()
+	if c.sawTraffic() {
 		p.active = true
-		p.heardAt.Store(int64(p.controller.target.age()))
+		p.heardAt.Store(int64(p.noticed))
+		if c.keep.Enabled() {
+			c.lapses.set(before + lapsePeriods*c.keep.Timeout())
+		}
 	}
 }
 
