@@ -74,6 +74,46 @@ func TestSharedReceives(t *testing.T) {
 	}
 }
 
+// TestReceivesRunOut: when commands that the store holds have all shared receives of a shard, further commands wait, and
+// no queue ends.
+func TestReceivesRunOut(t *testing.T) {
+	for name, p := range providers() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const receives = 8
+				r := newRemote(t, p, func(c *Config) { c.Shards, c.SharedReceives = 1, receives })
+				s := newFakeStore(1 << 20)
+				if _, err := r.sub.AddNamespace(NamespaceConfig{Store: s}); err != nil {
+					t.Fatal(err)
+				}
+				_, io := r.controller(2)
+				s.set(true, nil)
+				var begun []chan *fabric.Request
+				for i := range receives + 2 {
+					cmd := rwCommand(capsule.IORead, 0, 4096/512)
+					cmd.NSID = 2
+					begun = append(begun, io[i/receives].start(cmd, i*4096, 4096))
+				}
+				time.Sleep(50 * time.Millisecond)
+				for i, q := range io {
+					select {
+					case <-q.ended:
+						t.Errorf("queue %d has ended", i+1)
+					default:
+					}
+				}
+				s.set(false, nil)
+				for i, done := range begun {
+					if req := <-done; req.Err != nil || !req.Completion.Status.OK() {
+						t.Errorf("command %d: %v, %v", i, req.Completion.Status, req.Err)
+					}
+				}
+				r.close()
+			})
+		})
+	}
+}
+
 // TestBlocksAreNeverHalfWritten overwrites blocks while others read them, over a lossy network with packets
 // smaller than a block: each block that is read is entirely from one write.
 func TestBlocksAreNeverHalfWritten(t *testing.T) {

@@ -244,6 +244,10 @@ func (q *TargetQueue) makeContexts() {
 	q.send.init(cfg.Shard, cfg.sends(), cfg.maxSGE())
 }
 
+// rnrRetryForever lets the host's sends be retried without limit. The count in a REP is that of the active side (IBTA
+// volume 1, 12.6.8), and a host that finds no receive here, since all are in use, must not lose its queue.
+const rnrRetryForever = 7
+
 // Accept creates the queue pair, posts the receives and accepts the request. After an error the queue is unusable and
 // the request is not answered.
 func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.ConnParams) error {
@@ -261,6 +265,7 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 		capsule.AcceptData{CRQSIZE: uint16(cfg.Depth)}.Encode(reply[:])
 		p.PrivateData = reply[:]
 		p.InitiatorDepth = min(req.InitiatorDepth(), cfg.Attrs.MaxReadsOut)
+		p.RNRRetryCount = rnrRetryForever
 		err = req.Accept(qp, p)
 	}
 	if err != nil {
