@@ -87,7 +87,7 @@ func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 // that none of their writes takes effect later.
 func (e *Engine) startFences() {
 	mine := map[Incarnation]bool{}
-	for _, o := range (taker{e}).assigned() {
+	for _, o := range (takeover{e}).assigned() {
 		if o.fence != nil && o.backend == Fenced {
 			mine[o.fence.value.Incarnation] = true
 		}
@@ -157,7 +157,7 @@ func (e *Engine) fenceResult(ev FenceResult) {
 	if ev.Err != nil {
 		s.retry = e.now + 2*e.cfg.Interval
 		e.health(true)
-		text := "groups of " + string(ev.Incarnation) + " wait until it is fenced: " + ev.Err.Error()
+		text := "cannot fence gateway incarnation " + string(ev.Incarnation) + ", so its ANA groups are not taken over yet: " + ev.Err.Error()
 		e.alarm(Alarm{Kind: AlarmFence, Gateway: e.cfg.Name, Text: text})
 		return
 	}
