@@ -88,7 +88,7 @@ func (t *tender) clusters(ctx context.Context) {
 		t.said = ""
 	case ctx.Err() == nil && err.Error() != t.said:
 		t.said = err.Error()
-		t.cfg.Log.Error("the gateway cannot use the storage of some images, and does not serve them", zap.Error(err))
+		t.cfg.Log.Error("the gateway cannot use the storage of some images and does not serve them", zap.Error(err))
 	}
 }
 
@@ -102,7 +102,7 @@ func (t *tender) fencing(ctx context.Context) {
 	if err := t.images.try(ctx); err != nil {
 		t.tried = time.Now()
 		t.alarm(group.Alarm{Kind: group.AlarmFence, Gateway: t.name,
-			Text: fmt.Sprintf("this gateway cannot fence others, and takes over nothing from those that die: %v; its client of Ceph needs mon 'profile rbd' (ceph auth get)", err)})
+			Text: fmt.Sprintf("this gateway cannot fence other gateways, so it does not take over from those that fail: %v; its Ceph client needs the capability mon 'profile rbd' (ceph auth get)", err)})
 	}
 }
 
@@ -124,9 +124,9 @@ func (t *tender) health(n int, reaches bool) {
 	why := ""
 	switch {
 	case n == 0:
-		why = "no host reaches this gateway, since no listener is open (nvmeof ls shows why): others serve what they can"
+		why = "no host can reach this gateway, because no listener is open (nvmeof ls shows why): other gateways serve its ANA groups if they can"
 	case !reaches:
-		why = "the storage of images does not answer this gateway: others serve what they can, if it answers them (ceph -s, and the network to the OSDs)"
+		why = "the storage of its images does not answer this gateway: other gateways serve its ANA groups if the storage answers them; check ceph -s and the network to the OSDs"
 	}
 	if why != "" || t.unfit != "" {
 		t.run.Stuck(why != "") // repeated, since a new incarnation does not know it
