@@ -330,7 +330,7 @@ func TestTakeoverReplaced(t *testing.T) {
 	if err := os.Rename(c.write(t, "other", ""), filepath.Join(c.dir, "disk.img")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "TROUBLE: "+filepath.Join(c.dir, "disk.img")+" is another file now than the one that is served, which has no name any more", "ls")
+	eventually(t, "TROUBLE: "+filepath.Join(c.dir, "disk.img")+" was replaced by another file while it is served: the content of the served file is lost", "ls")
 	refused := startSeparate(t, "target", "--config", c.file, "--takeover", "--background")
 	err := <-refused.ended
 	refused.ended <- nil
