@@ -149,7 +149,7 @@ func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 		case <-ctx.Done():
 			return rdmatransport.Captured{}, context.Cause(ctx)
 		case <-late.C:
-			return rdmatransport.Captured{}, fmt.Errorf("softroce: %v: %d of %d completion queues that were created have not been polled for %v: who drives them hangs",
+			return rdmatransport.Captured{}, fmt.Errorf("softroce: %v: %d of %d completion queues have not been polled for %v: the program that polls them hangs",
 				c.dev.addr, len(taps)-answered, len(taps), readTime)
 		}
 	}

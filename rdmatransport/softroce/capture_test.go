@@ -179,7 +179,7 @@ func TestCaptureUndriven(t *testing.T) {
 			t.Errorf("%+v", s.tap)
 		}
 		begin := time.Now()
-		if _, err := c.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 1 completion queues that were created have not been polled") || time.Since(begin) != readTime {
+		if _, err := c.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 1 completion queues have not been polled") || time.Since(begin) != readTime {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 		c.Close()

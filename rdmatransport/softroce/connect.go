@@ -75,7 +75,7 @@ func (c *connection) confirm() {
 }
 
 // errUsed: a second exchange would replace the first connection, whose peer would then not be told of its end.
-var errUsed = errors.New("softroce: the queue pair has had a connection, or the attempt at one, already: make another")
+var errUsed = errors.New("softroce: the queue pair was already used for a connection or an attempt at one: create another")
 
 // Connect implements rdmatransport.Device.
 func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to netip.AddrPort, p rdmatransport.ConnParams) (rdmatransport.ConnReply, error) {

@@ -53,7 +53,7 @@ func (m *manager) listen(l *listener, port uint16) error {
 	l.service = wire.TCPService(port)
 	l.addr = netip.AddrPortFrom(m.shard.dev.addr, port)
 	if m.listeners[l.service] != nil {
-		return fmt.Errorf("softroce: %v is listened on already", l.addr)
+		return fmt.Errorf("softroce: already listening on %v", l.addr)
 	}
 	m.listeners[l.service] = l
 	m.engine.Listen(l.service)

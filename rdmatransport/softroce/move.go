@@ -221,6 +221,6 @@ func (m *manager) begin() {
 	m.orphans = nil
 }
 
-var errNotMoved = errors.New("softroce: the device was not opened from a moved one, or has begun: queue pairs can be adopted in between only")
+var errNotMoved = errors.New("softroce: queue pairs can be adopted only after the device was opened from a moved one and before it is started")
 
 var _ rdmatransport.MovableDevice = (*Device)(nil)

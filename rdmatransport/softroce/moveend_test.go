@@ -392,7 +392,7 @@ func TestAdoptRefuses(t *testing.T) {
 			})
 		})
 		m.exchange()
-		refused(m.ends[0], nil, "not opened from a moved one")
+		refused(m.ends[0], nil, "only after the device was opened from a moved one")
 		moved, states := m.leave()
 		if _, err := m.dev.Move(); !errors.Is(err, rdmatransport.ErrClosed) {
 			t.Errorf("moved twice: %v", err)
@@ -416,6 +416,6 @@ func TestAdoptRefuses(t *testing.T) {
 		refused(m.ends[0], s, "adopted already")
 		m.begin(moved)
 		m.exchange()
-		refused(m.ends[0], s, "has begun")
+		refused(m.ends[0], s, "before it is started")
 	})
 }

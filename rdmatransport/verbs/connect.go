@@ -104,7 +104,7 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 	case err != nil:
 		return err
 	case !ours:
-		return fmt.Errorf("the route leaves through another RDMA device than that of %v: choose the local address of that one", c.dev.addr)
+		return fmt.Errorf("the route to the peer goes through another RDMA device than that of %v: use an address of that device as the local address", c.dev.addr)
 	}
 	_, err = c.await(ctx, C.NV_EVENT_ROUTE_RESOLVED)
 	return err
