@@ -27,7 +27,7 @@ func (s *testTarget) bench(t *testing.T) {
 	run(t, "--rw", "randrw", "--rwmixread", "0", "--fsync", "4").want(t, 0, "  write: IOPS=", "flushes: total=")
 	run(t, "--rw", "randrw", "--bsrange", "4k-16k", "--rate_iops", "1000", "--seed", "7").want(t, 0, "bs=4096B-16384B")
 	run(t, "--rw", "randtrimwrite", "--verify", "--iodepth", "4").want(t, 0, "  trim: IOPS=", "  write: IOPS=", "read back and compared: 256 blocks of 4 KiB")
-	run(t, "--rw", "trimwrite", "--bs", "4k,8k,16k").want(t, exitUsage, "both have the same block sizes")
+	run(t, "--rw", "trimwrite", "--bs", "4k,8k,16k").want(t, exitUsage, "need the same block sizes")
 	run(t, "--rw", "rw", "--bs", "4k,16k", "--rate", "8m,", "--thinktime", "10", "--thinktime_blocks", "50", "--percentile_list", "50:99.5", "--lat_percentiles").
 		want(t, 0, "bs=(R) 4096B-4096B, (W) 16384B-16384B", "    lat percentiles (", " 50.0th=[", " 99.5th=[")
 	run(t, "--bssplit", "4k/10:16k/90", "-o", "table").want(t, 0, "4 KiB-16 KiB")

@@ -85,7 +85,7 @@ func (j *Job) checkSizes(info backend.Info) error {
 		}
 	}
 	if w, t := &j.Blocks[ToWrite], &j.Blocks[ToTrim]; j.Pattern.pairs() && (w.Least != t.Least || w.Most != t.Most || !slices.Equal(w.Split, t.Split)) {
-		return errors.New("what is trimmed is written again: both have the same block sizes")
+		return errors.New("trims and writes need the same block sizes, because trimmed blocks are written again")
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (s *Staged) stage(text []byte, o Options) error {
 	case err != nil:
 		return err
 	case !old.Mode().IsRegular():
-		return errors.New("it is no file that can be replaced")
+		return errors.New("it is not a regular file, and cannot be replaced")
 	}
 	if err := s.create(); err != nil {
 		return err
