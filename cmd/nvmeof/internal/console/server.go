@@ -37,7 +37,7 @@ type server struct {
 	sessions sessions
 	api      http.Handler
 	pages    map[string]*template.Template
-	pulse    pulse
+	readings readings
 	now      func() time.Time
 }
 

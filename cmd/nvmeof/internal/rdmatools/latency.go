@@ -143,7 +143,7 @@ func (r *run) writeBackAndForth() (posted []int64, err error) {
 // written waits until the other side's n-th message has arrived.
 func (r *run) written(n int) error {
 	last := &r.mr.Bytes()[r.size-1]
-	for w := (wait{e: r.e, what: "an RDMA WRITE of the other end", nap: lookAgain}); n > 0 && *last != byte(n); {
+	for w := (wait{e: r.e, what: "an RDMA WRITE of the other end", maxSleep: lookAgain}); n > 0 && *last != byte(n); {
 		if err := w.turn(); err != nil {
 			return err
 		}
