@@ -118,7 +118,7 @@ func (s *testTarget) benchFiles(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	for line, text := range map[string]string{
 		"--rw wr":                  "rw (or readwrite)",
-		"--bs 4k,8k,16k,32k":       "one for each of reads, writes and trims",
+		"--bs 4k,8k,16k,32k":       "at most one value each for reads, writes and trims",
 		"--bs 4k,x":                "--bs: size",
 		"--bs 32M":                 "at most 16 MiB",
 		"--bsrange 4k":             "as 4k-64k",

@@ -252,7 +252,7 @@ func TestVerbUsage(t *testing.T) {
 		"dsm -d":                            "No range definition provided",
 		"dsm --slbs 1,x -d":                 `--slbs: "x" is no number`,
 		"copy -d 5":                         "invalid range",
-		"copy -d 5 --slbs 1 -b 70000":       `--blocks: "70000" is no number from 0 to 65535`,
+		"copy -d 5 --slbs 1 -b 70000":       `--blocks: "70000" is not a number from 0 to 65535`,
 		"resv-register -r 9":                "invalid rrega:9",
 		"resv-register -p 4":                "invalid cptpl:4",
 		"smart-log -o yaml":                 "want one of binary, json, normal",

@@ -190,7 +190,7 @@ func TestTakeoverFails(t *testing.T) {
 		taker.awaitEnd(t)
 	}
 	t.Logf("a command took %v at most", load.stall(t))
-	if n := strings.Count(s.errOut.String(), "this one goes on"); n != len(steps)-1 {
+	if n := strings.Count(s.errOut.String(), "this one continues"); n != len(steps)-1 {
 		t.Errorf("it went on %d times of %d:\n%s", n, len(steps)-1, s.errOut)
 	}
 	command(t, "ls").want(t, 0, filepath.Base("disk.img"))

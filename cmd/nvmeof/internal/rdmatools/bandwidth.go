@@ -166,7 +166,7 @@ func (r *run) clientBandwidth(setting perftest.Setting) error {
 	if r.test.Reported() {
 		for _, m := range append([][]byte{r.own.Encode()}, b.Messages()...) {
 			if _, err := r.side.swap(r.control, m); err != nil {
-				return fmt.Errorf("farewell: %w", err)
+				return fmt.Errorf("final message: %w", err)
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func (r *run) goodBye() error {
 	}
 	_, err := r.side.swap(r.control, r.own.Encode())
 	if err != nil && (r.client || !left(err)) {
-		return fmt.Errorf("farewell: %w", err)
+		return fmt.Errorf("final message: %w", err)
 	}
 	return nil
 }
