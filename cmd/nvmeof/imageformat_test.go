@@ -24,5 +24,5 @@ subsystems:
   - nqn: `+testNQN+`
     allow-any-host: true
     namespaces: [{nsid: 1, file: {path: `+c.write(t, "disk.vmdk", "KDMV"+string(make([]byte, 1<<16-4)))+`}}]
-`)).want(t, 0, "subsystems[0].namespaces[0]: it is a VMDK image")
+`)).want(t, 0, "subsystems[0].namespaces[0]: it contains a VMDK image")
 }

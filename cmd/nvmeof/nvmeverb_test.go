@@ -250,7 +250,7 @@ func TestVerbUsage(t *testing.T) {
 		"get-property":                      "offset required param",
 		"set-property -O 0x14":              "value required param",
 		"dsm -d":                            "No range definition provided",
-		"dsm --slbs 1,x -d":                 `--slbs: "x" is no number`,
+		"dsm --slbs 1,x -d":                 `--slbs: "x" is not a number`,
 		"copy -d 5":                         "invalid range",
 		"copy -d 5 --slbs 1 -b 70000":       `--blocks: "70000" is not a number from 0 to 65535`,
 		"resv-register -r 9":                "invalid rrega:9",
