@@ -16,10 +16,10 @@ type beating struct {
 	carried  state.Revision // of the last heartbeat known to have been executed; 0: none, or the store has lost it
 	unsure   bool           // the revision of the last heartbeat is unknown: heartbeats must be read first
 
-	through bool          // a heartbeat was executed
-	last    time.Duration // when that was known
-	amnesty time.Duration // start of the silence of others, at the earliest
-	until   time.Duration // end of the lease
+	through    bool          // a heartbeat was executed
+	last       time.Duration // when that was known
+	silentFrom time.Duration // start of the silence of others, at the earliest
+	until      time.Duration // end of the lease
 }
 
 // beat sends a heartbeat when it is due. A heartbeat compares the revision of the previous one, so that a late or
@@ -75,7 +75,7 @@ func (e *Engine) beaten(ev Committed) {
 	b.revision, b.carried = ev.Result.Revision, ev.Result.Revision
 	e.loss.sees(b.revision)
 	if !b.through || e.now-b.last > 3*e.cfg.Interval {
-		b.amnesty = e.now
+		b.silentFrom = e.now
 	}
 	b.through, b.last = true, e.now
 	if until := b.sent + e.cfg.LeaseTerm/10*9; until > b.until && e.groups.leases() {
@@ -137,7 +137,7 @@ func (e *Engine) judges() bool {
 
 // silentAt returns the time at which an incarnation has been silent for a term.
 func (e *Engine) silentAt(inc Incarnation) time.Duration {
-	return max(e.observed[inc].at, e.beats.amnesty) + e.cfg.Term
+	return max(e.observed[inc].at, e.beats.silentFrom) + e.cfg.Term
 }
 
 // alive reports whether a gateway is registered and has not been silent for a term.

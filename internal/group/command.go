@@ -39,7 +39,7 @@ func (e administrator) execute(c Command) (*state.Txn, error) {
 	switch c.Kind {
 	case DrainGateway, UndrainGateway:
 		return e.orderDrain(c.Gateway, c.Kind == DrainGateway), nil
-	case FailGateway: // done by accuse
+	case FailGateway: // done by expel
 		if m.value.Incarnation == e.inc {
 			return nil, fmt.Errorf("gateway %s is this one: stop it or drain it instead", c.Gateway)
 		}

@@ -215,7 +215,7 @@ func (e *Engine) decide() {
 	e.startFences()
 	e.leave()
 	for _, change := range []func() *state.Txn{
-		sessionFinder{e}.settle, e.update, e.handOver, e.giveUp, e.accuse, e.take, e.noteFences, e.command, e.planMoves,
+		sessionFinder{e}.settle, e.update, e.handOver, e.giveUp, e.expel, e.take, e.noteFences, e.command, e.planMoves,
 	} {
 		if e.stage != member { // the incarnation has ended
 			return

@@ -24,7 +24,7 @@ func (e *Engine) join() {
 	if !r.supersede() {
 		return
 	}
-	r.bury()
+	r.fencePast()
 	slot, ok := r.slot()
 	if !ok {
 		return
@@ -75,10 +75,10 @@ func (r *registration) supersede() bool {
 	return true
 }
 
-// bury writes the fence records of incarnations of this process whose registrations are gone, for example because they
+// fencePast writes the fence records of incarnations of this process whose registrations are gone, for example because they
 // were removed from the store by hand. No other gateway knows their storage addresses, so none could take over their
 // groups.
-func (r *registration) bury() {
+func (r *registration) fencePast() {
 	registered := r.view.member(r.cfg.Name)
 	for _, inc := range r.past {
 		if r.view.owns(inc) && r.view.fence(inc) == nil && (registered == nil || registered.value.Incarnation != inc) {

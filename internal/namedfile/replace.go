@@ -114,12 +114,12 @@ func (s *Staged) stage(text []byte, o Options) error {
 		return err
 	}
 	_, err = s.file.Write(text)
-	return errors.Join(err, s.dress(s.file, old, o), s.file.Sync())
+	return errors.Join(err, s.copyAttributes(s.file, old, o), s.file.Sync())
 }
 
-// dress gives the new file the owner, group, mode and access list of the old one, or, if there is none, those for a new
+// copyAttributes gives the new file the owner, group, mode and access list of the old one, or, if there is none, those for a new
 // file in its folder.
-func (s *Staged) dress(f *os.File, old fs.FileInfo, o Options) error {
+func (s *Staged) copyAttributes(f *os.File, old fs.FileInfo, o Options) error {
 	mode := fs.FileMode(0o600)
 	like := old
 	if like == nil {

@@ -80,14 +80,14 @@ func (l *load) execute(cmd *cobra.Command) error {
 	}
 	m := measurement{load: l, cmd: cmd, job: job, versus: versus, percentiles: percentiles}
 	m.paths, err = l.fabric.Measure(cmd, m.run)
-	if err != nil && !m.worthTelling() {
+	if err != nil && !m.hasResults() {
 		return errors.Join(err, out.drop())
 	}
 	return errors.Join(err, out.write(&m, print)) // after an interruption, the results so far in fio's format
 }
 
-// worthTelling reports whether there are results of all jobs from before an error.
-func (m *measurement) worthTelling() bool {
+// hasResults reports whether there are results of all jobs from before an error.
+func (m *measurement) hasResults() bool {
 	return len(m.results) > 0 && !slices.ContainsFunc(m.results, func(r *bench.Result) bool {
 		return r == nil || r.Ops == 0 && m.cmd.Context().Err() == nil
 	})

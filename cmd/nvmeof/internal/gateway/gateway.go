@@ -177,9 +177,9 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	all.Go(func() { g.files.notice(ctx) })              // likewise
 	all.Go(func() { g.faults.follow(ctx) })             // likewise
 	all.Go(func() { g.listed.run(ctx, g.keepers.any) }) // likewise
-	tender := newTender(g, run)
-	for _, look := range []func(context.Context){tender.storage, tender.service} {
-		all.Go(func() { tend(ctx, look) }) // likewise
+	monitor := newMonitor(g, run)
+	for _, look := range []func(context.Context){monitor.storage, monitor.service} {
+		all.Go(func() { repeat(ctx, look) }) // likewise
 	}
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)

@@ -19,9 +19,9 @@ const (
 	tryEvery = time.Minute
 )
 
-// A tender checks what a gateway needs in addition to the group's store: clients of the clusters that have
+// A monitor checks what a gateway needs in addition to the group's store: clients of the clusters that have
 // its images, the permission to fence others, an open listener, and storage that answers.
-type tender struct {
+type monitor struct {
 	*Gateway
 	run interface {
 		Storage(of group.Incarnation, addresses []string)
@@ -40,14 +40,14 @@ type tender struct {
 	reach     reach
 }
 
-func newTender(g *Gateway, run *runner.Runner) *tender {
-	t := &tender{Gateway: g, run: run}
+func newMonitor(g *Gateway, run *runner.Runner) *monitor {
+	t := &monitor{Gateway: g, run: run}
 	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, control.Present(g.manager)) }
 	return t
 }
 
-// tend calls look each second until ctx ends.
-func tend(ctx context.Context, look func(context.Context)) {
+// repeat calls look each second until ctx ends.
+func repeat(ctx context.Context, look func(context.Context)) {
 	every := time.NewTicker(tendEvery)
 	defer every.Stop()
 	for {
@@ -61,18 +61,18 @@ func tend(ctx context.Context, look func(context.Context)) {
 }
 
 // storage checks the clusters. For one that does not answer it takes as long as Ceph waits for it.
-func (t *tender) storage(ctx context.Context) {
+func (t *monitor) storage(ctx context.Context) {
 	t.clusters(ctx)
 	t.fencing(ctx)
 }
 
 // service checks whether the gateway can serve. Other gateways learn that soon, even if clusters do not answer.
-func (t *tender) service(ctx context.Context) {
+func (t *monitor) service(ctx context.Context) {
 	t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
 }
 
 // clusters makes clients of all clusters that have images of the configuration.
-func (t *tender) clusters(ctx context.Context) {
+func (t *monitor) clusters(ctx context.Context) {
 	revision, _ := control.Revision(t.manager)
 	begun, registered := t.images.started()
 	if t.said == "" && revision == t.revision && begun == t.begun && registered {
@@ -93,7 +93,7 @@ func (t *tender) clusters(ctx context.Context) {
 }
 
 // fencing checks that the gateway may fence others, before one fails.
-func (t *tender) fencing(ctx context.Context) {
+func (t *monitor) fencing(ctx context.Context) {
 	if time.Since(t.tried) < tryEvery {
 		return
 	}
@@ -108,7 +108,7 @@ func (t *tender) fencing(ctx context.Context) {
 
 // silent reports whether an image that is served does not answer. While one does not, it is measured each time: that it
 // answers again has to be noticed soon, since others may be about to serve it.
-func (t *tender) silent() bool {
+func (t *monitor) silent() bool {
 	if !t.loads.silent.Load() {
 		return false
 	}
@@ -120,7 +120,7 @@ func (t *tender) silent() bool {
 
 // health reports the gateway as stuck if none of its listeners is open (n is their number) or it does not reach
 // the images, so that others serve its groups.
-func (t *tender) health(n int, reaches bool) {
+func (t *monitor) health(n int, reaches bool) {
 	why := ""
 	switch {
 	case n == 0:

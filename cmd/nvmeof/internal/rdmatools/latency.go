@@ -20,7 +20,7 @@ func (r *run) latency(setting perftest.Setting) error {
 	switch {
 	case r.test.OneSided() && !r.client:
 		r.control.limit = unlimited
-		return r.goodBye()
+		return r.exchangeLast()
 	case r.test.OneSided():
 		posted, err = r.oneByOne()
 	case r.test.Verb == perftest.Send:
@@ -31,7 +31,7 @@ func (r *run) latency(setting perftest.Setting) error {
 	if err != nil {
 		return err
 	}
-	if err := r.goodBye(); err != nil {
+	if err := r.exchangeLast(); err != nil {
 		return err
 	}
 	l := r.test.NewLatency(r.size, posted)

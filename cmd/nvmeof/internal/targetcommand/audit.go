@@ -172,12 +172,12 @@ func (a *audit) rotated() {
 func (a *audit) lose(o *control.Operation, why string) {
 	a.lost++
 	a.log.Error("audit: a line is lost", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost),
-		zap.String("operation", o.Name), zap.String("came_to", cameTo(o)))
+		zap.String("operation", o.Name), zap.String("came_to", outcomeOf(o)))
 	a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: a line is lost: " + why})
 }
 
-// cameTo describes the result of an operation.
-func cameTo(o *control.Operation) string {
+// outcomeOf describes the result of an operation.
+func outcomeOf(o *control.Operation) string {
 	switch o.Result {
 	case "ok":
 		return "it was executed"

@@ -232,8 +232,8 @@ func (x *handedOver) abandon(err error) error {
 	return err
 }
 
-// beAsked is called when a process asks to take this one over.
-func (d *Daemon) beAsked(socket string) error {
+// takeoverRequested is called when a process asks to take this one over.
+func (d *Daemon) takeoverRequested(socket string) error {
 	if d.gateway != nil {
 		return errors.New("it is a gateway of a group: use nvmeof gateway drain, so that others serve while it is replaced")
 	}
@@ -425,8 +425,8 @@ func (f *Flags) background(cmd *cobra.Command) error {
 	return err // for example ended by a signal
 }
 
-// sayReady reports to the process that waits in background that this one serves.
-func sayReady() {
+// reportReady reports to the process that waits in background that this one serves.
+func reportReady() {
 	if os.Getenv(readyEnv) != strconv.Itoa(readyFile) {
 		return
 	}

@@ -121,10 +121,10 @@ func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, e
 		err    error
 	}
 	if err := ctx.Err(); err != nil {
-		return result, notAsked{err}
+		return result, notSent{err}
 	}
 	if !s.enter() {
-		return result, notAsked{errClosed}
+		return result, notSent{errClosed}
 	}
 	ended := make(chan outcome, 1)
 	go func() { // ends when the cluster answers, or its client's time has passed
@@ -142,16 +142,16 @@ func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, e
 	}
 }
 
-// notAsked wraps the error of a call that did not reach the library.
-type notAsked struct{ error }
+// notSent wraps the error of a call that did not reach the library.
+type notSent struct{ error }
 
-func (e notAsked) Unwrap() error { return e.error }
+func (e notSent) Unwrap() error { return e.error }
 
 // definite reports whether the cluster has rejected an operation, so that it will not be executed. After other errors
 // that is unknown.
 func definite(err error) bool {
 	var errno unix.Errno
-	if errors.As(err, &notAsked{}) {
+	if errors.As(err, &notSent{}) {
 		return true
 	}
 	if !errors.As(err, &errno) {
@@ -174,7 +174,7 @@ func explain(err error) error {
 		return fmt.Errorf("the pool cannot store keys (omap): use a replicated pool: %w", err)
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return fmt.Errorf("the client is not permitted to do this: its capabilities need osd 'allow rwx pool=POOL' (ceph auth get): %w", err)
-	case errors.Is(err, errClosed) || errors.As(err, &notAsked{}):
+	case errors.Is(err, errClosed) || errors.As(err, &notSent{}):
 		return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
 	}
 	return fmt.Errorf("the Ceph cluster refuses the request: %w", err)
