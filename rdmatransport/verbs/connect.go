@@ -23,7 +23,7 @@ func (d *device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.cq.dev != d:
-		return rdmatransport.ConnReply{}, errors.New("verbs: the queue pair is not of this device")
+		return rdmatransport.ConnReply{}, errors.New("verbs: the queue pair belongs to another device")
 	case to.Addr().Unmap().Is4() != d.addr.Is4():
 		return rdmatransport.ConnReply{}, fmt.Errorf("verbs: %v and %v are of different address families", to.Addr(), d.addr)
 	case len(p.PrivateData) > rdmatransport.MaxRequestData:

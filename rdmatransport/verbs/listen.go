@@ -161,7 +161,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.cq.dev != c.dev:
-		return errors.New("verbs: the queue pair is not of this device")
+		return errors.New("verbs: the queue pair belongs to another device")
 	case len(p.PrivateData) > rdmatransport.MaxReplyData:
 		return fmt.Errorf("verbs: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxReplyData)
 	case q.closed || q.ended:
