@@ -329,7 +329,7 @@ func TestErasing(t *testing.T) {
 	s.render(w, http.StatusOK, "health", page{View: healthView{Erasing: []*config.Erasing{
 		{Subsystem: nqn, Namespace: &config.Namespace{NSID: 7, RBD: &config.RBD{Image: "disks/<b>"}}, Why: "the cluster is <i>full"},
 	}}})
-	for _, want := range []string{"being erased", nqn + "/7 ", "disks/&lt;b&gt;", "tried again: the cluster is &lt;i&gt;full"} {
+	for _, want := range []string{"being erased", nqn + "/7 ", "disks/&lt;b&gt;", "retrying: the cluster is &lt;i&gt;full"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %q in %s", want, w.Body)
 		}
