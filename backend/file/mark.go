@@ -105,7 +105,7 @@ func (s *Store) Detached() (why error) {
 			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target closes it; before that, copy it from /proc/%d/fd/%d",
 				s.path, os.Getpid(), fd)
 		case errors.Is(err, unix.ENOENT):
-			why = fmt.Errorf("%s was moved, or its file system unmounted, while it is served: move it back, or mount the file system again", s.path)
+			why = fmt.Errorf("%s was moved while it is served, or its file system was unmounted: move it back, or mount the file system again", s.path)
 		case err == nil && (named.Dev != open.Dev || named.Ino != open.Ino):
 			why = fmt.Errorf("%s was replaced by another file while it is served: move the served file back", s.path)
 		}
