@@ -33,7 +33,7 @@ func (s *testTarget) bench(t *testing.T) {
 	run(t, "--bssplit", "4k/10:16k/90", "-o", "table").want(t, 0, "4 KiB-16 KiB")
 	run(t, "--iopolicy", "round-robin", "-o", "table").want(t, 0, "randread      4 KiB      1", "Paths (round-robin):\n", ":4420: live, reconnected 0 times, ")
 	run(t, "--namespace-id", "1,3").want(t, exitUsage, "no such namespace")
-	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitUsage, "block size 512 is no multiple of the store's 4096")
+	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitUsage, "block size 512 is not a multiple of the store's 4096")
 	t.Run("several", func(t *testing.T) {
 		o := run(t, "--namespace-id", "all", "--numjobs", "2", "-i", "2", "--rw", "randwrite", "-o", "json").want(t, 0)
 		if d := benchDocument(t, o.out); len(d.Jobs) != 4 || d.Jobs[0].Name != "ns1" || d.Jobs[3].Name != "ns2" || d.Jobs[3].Write.Total == 0 {

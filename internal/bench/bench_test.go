@@ -250,7 +250,7 @@ func TestProgress(t *testing.T) {
 
 func TestImpossibleJobs(t *testing.T) {
 	for name, change := range map[string]func(*Job){
-		"is no multiple":       func(j *Job) { j.BlockSize = 512 },
+		"is not a multiple":    func(j *Job) { j.BlockSize = 512 },
 		"hold no request":      func(j *Job) { j.Size = 4096 },
 		"depth 0":              func(j *Job) { j.Depth = 0 },
 		"depth 5000":           func(j *Job) { j.Depth = 5000 },
@@ -262,7 +262,7 @@ func TestImpossibleJobs(t *testing.T) {
 		"offset 4194304":       func(j *Job) { j.Offset = storeSize },
 		"101 % of reads":       func(j *Job) { j.ReadShare = 101 },
 		"must not be negative": func(j *Job) { j.Rate[ToWrite] = -1 },
-		"block size 0 is no ":  func(j *Job) { j.BlockSize = 0 },
+		"block size 0 is not ": func(j *Job) { j.BlockSize = 0 },
 		"block size 6144 is ":  func(j *Job) { j.Blocks[ToRead].Least = 6144 },
 		"from 8192 to 4096":    func(j *Job) { j.Blocks[ToRead] = Sizes{Least: 8192, Most: 4096} },
 		"multiples of the":     func(j *Job) { j.Blocks[ToRead].Split = []Share{{8192, 50}, {12288, 50}} },

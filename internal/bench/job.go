@@ -63,7 +63,7 @@ func (j Job) judge(info backend.Info, memory int) (Job, error) {
 	j.defaults(info)
 	switch {
 	case j.Offset < 0 || j.Offset%int64(info.BlockSize) != 0 || j.Offset >= info.Size:
-		return j, fmt.Errorf("offset %d is no multiple of the store's block size %d within its %d bytes", j.Offset, info.BlockSize, info.Size)
+		return j, fmt.Errorf("offset %d is not a multiple of the store's block size %d within its %d bytes", j.Offset, info.BlockSize, info.Size)
 	case j.Depth < 1 || j.Depth > maxDepth:
 		return j, fmt.Errorf("depth %d: want 1 to %d", j.Depth, maxDepth)
 	case j.Memory(info) > memory:

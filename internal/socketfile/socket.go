@@ -89,9 +89,9 @@ func checkPath(path string) error {
 	case path == "":
 		return errors.New("a socket needs a path")
 	case len(path) > maxPath:
-		return fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxPath)
+		return fmt.Errorf("%s has %d characters, but the path of a socket at most %d", path, len(path), maxPath)
 	case path[0] == '@': // the net package uses such names for sockets outside the file system
-		return fmt.Errorf("%s is no path of a socket: give ./%s, or an absolute path", path, path)
+		return fmt.Errorf("%s is not a path: give ./%s or an absolute path for the socket", path, path)
 	}
 	return nil
 }

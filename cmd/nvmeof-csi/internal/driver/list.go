@@ -55,7 +55,7 @@ func (c *controller) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest)
 	}
 	if token := q.GetStartingToken(); token != "" {
 		if _, err := volumes.ParseID(token); err != nil {
-			return nil, status.Error(codes.Aborted, "the starting token was not returned by this driver: list again without one")
+			return nil, status.Error(codes.Aborted, "the starting token was not returned by this driver: list again without a token")
 		}
 	}
 	all, err := c.volumes.List(ctx)
