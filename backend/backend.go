@@ -246,8 +246,8 @@ var (
 
 	// ErrFenced says that this machine may no longer use the store, because another one may be using it. It is an error
 	// of the path, not of the data.
-	ErrFenced = errors.New("this machine has lost its right to the store")
+	ErrFenced = errors.New("this machine may no longer use the store, because another one may be using it")
 
-	ErrMiscompare  = errors.New("blocks differ from those given") // OpCompareAndWrite
-	ErrUnsupported = errors.New("store cannot do that")           // OpCopy
+	ErrMiscompare  = errors.New("blocks differ from those given")       // OpCompareAndWrite
+	ErrUnsupported = errors.New("operation not supported by the store") // OpCopy
 )

@@ -97,7 +97,7 @@ func (r RejectReason) String() string {
 	case RejectStale:
 		return "stale connection"
 	case RejectInvalidGID:
-		return "address is not the listener's"
+		return "address is not that of the listener"
 	case RejectInvalidMTU:
 		return "path MTU not supported"
 	case RejectConsumer:
@@ -122,7 +122,7 @@ var (
 	ErrDisconnected = errors.New("disconnected")
 	ErrUnreachable  = errors.New("no answer from peer")
 	ErrQueueFull    = errors.New("queue is full")
-	ErrSharedRecv   = errors.New("the queue pair takes its receives from a shared queue: post there")
+	ErrSharedRecv   = errors.New("the queue pair uses a shared receive queue: post receives there")
 	// ErrDeviceLost is returned, by listeners among others, when the device will not come back. The caller can only
 	// close the device and open it again.
 	ErrDeviceLost = errors.New("the RDMA device is lost")

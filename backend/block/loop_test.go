@@ -52,7 +52,7 @@ func TestSecondOpener(t *testing.T) {
 		t.Errorf("second Open: %v", err)
 	}
 	forced := openStore(t, l.path, Config{Force: true})
-	if notes := strings.Join(forced.Notes(), "\n"); !strings.Contains(notes, "by force") {
+	if notes := strings.Join(forced.Notes(), "\n"); !strings.Contains(notes, "with force") {
 		t.Errorf("forced: notes %q", notes)
 	}
 	closeStore(t, forced)
@@ -85,12 +85,12 @@ func TestServedBeneath(t *testing.T) {
 	for _, cfg := range []Config{{}, {ReadOnly: true}} {
 		got, err := Open(l.path, cfg)
 		var busy *InUseError
-		if !errors.As(err, &busy) || !strings.Contains(err.Error(), "a loop device on "+l.file+", which is in use by this process: export it once, and share that") {
+		if !errors.As(err, &busy) || !strings.Contains(err.Error(), "a loop device on "+l.file+", which is in use by this process: export it in one namespace only") {
 			t.Errorf("%+v: %v, %v", cfg, got, err)
 		}
 	}
 	forced := openStore(t, l.path, Config{Force: true})
-	if notes := strings.Join(forced.Notes(), "\n"); !strings.Contains(notes, "by force although it is a loop device on "+l.file) {
+	if notes := strings.Join(forced.Notes(), "\n"); !strings.Contains(notes, "with force although it is a loop device on "+l.file) {
 		t.Errorf("forced: notes %q", notes)
 	}
 	closeStore(t, forced)
@@ -163,7 +163,7 @@ func TestInUseByQEMU(t *testing.T) {
 		t.Errorf("Open of a device that QEMU has: %v", err)
 	}
 	s := openStore(t, l.path, Config{Force: true})
-	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "by force") {
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "with force") {
 		t.Errorf("forced: notes %q", notes)
 	}
 	closeStore(t, s)

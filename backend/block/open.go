@@ -99,7 +99,7 @@ func (s *Store) refusal(err error) error {
 		}
 		return fmt.Errorf("%w: run as root, or as a member of the group that owns the device", path)
 	case unix.ENXIO, unix.ENODEV, unix.ENOMEDIUM:
-		return fmt.Errorf("%w: there is no device or no medium behind that name", path)
+		return fmt.Errorf("%w: the device does not exist or has no medium", path)
 	}
 	return path
 }
@@ -118,7 +118,7 @@ func (s *Store) prepare() error {
 		return err
 	}
 	if left := g.size - info.Size; left > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("the last %d bytes of the device are not a whole block and not served", left))
+		s.notes = append(s.notes, fmt.Sprintf("the last %d bytes of the device are less than a block and are not served", left))
 	}
 	s.served, err = disk.New(disk.Config{
 		Options: s.cfg.Options, Name: s.path, FD: s.fd, Info: info, Device: true, Direct: !s.cfg.Buffered,

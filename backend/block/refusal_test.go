@@ -21,7 +21,7 @@ func TestRefusal(t *testing.T) {
 		{l.path, unix.EACCES, "blockdev --setrw " + l.path},
 		{l.path, unix.EROFS, "export it read-only (ro)"},
 		{other.path, unix.EPERM, "run as root, or as a member of the group"},
-		{other.path, unix.ENXIO, "no device or no medium"},
+		{other.path, unix.ENXIO, "the device does not exist or has no medium"},
 		{other.path, unix.EIO, "input/output error"},
 	} {
 		s := &Store{path: tt.path}

@@ -62,7 +62,7 @@ func (c *Config) check() error {
 	case c.BlockSize != 0 && c.BlockSize != 512 && c.BlockSize != 4096:
 		return fmt.Errorf("block size %d: must be 512 or 4096", c.BlockSize)
 	case c.ReadOnly && c.Size > 0:
-		return errors.New("a size cannot be given for a file that is only read")
+		return errors.New("a size cannot be given for a file that is opened read-only")
 	}
 	_, err := c.options().Check()
 	return err

@@ -81,7 +81,7 @@ func wantBusy(t *testing.T, path string, cfg Config, words ...string) {
 	if err != nil {
 		t.Fatalf("by force: %v", err)
 	}
-	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "by force") {
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "with force") {
 		t.Errorf("by force: notes %q", notes)
 	}
 	closeStore(t, s)

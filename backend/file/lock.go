@@ -24,7 +24,7 @@ func (e *LockedError) Error() string {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.PID == os.Getpid() {
-		who, mend = "this process", "export it once, and share that, or use another file"
+		who, mend = "this process", "export it in one namespace only, or use another file"
 	} else if e.Command != "" {
 		who += " (" + e.Command + ")"
 	}

@@ -84,7 +84,7 @@ func TestSecondOpener(t *testing.T) {
 		other, err := Open(path, cfg)
 		var locked *LockedError
 		if !errors.As(err, &locked) || locked.Path != path || locked.PID != os.Getpid() ||
-			!strings.Contains(err.Error(), "this process: export it once") {
+			!strings.Contains(err.Error(), "this process: export it in one namespace only") {
 			t.Fatalf("second Open(%+v): %v, %v", cfg, other, err)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *Store) mark() {
 		err = writeMarkFile(markFile(s.path), s.marked)
 	}
 	if err != nil {
-		s.note(fmt.Sprintf("it cannot be marked as new (%v): hosts will take it for another one when it is opened again", err))
+		s.note(fmt.Sprintf("the file cannot be marked as new (%v): hosts will see a different disk when it is opened again", err))
 	}
 }
 
@@ -99,15 +99,15 @@ func (s *Store) Detached() (why error) {
 		err := retry(func() error { return unix.Stat(s.path, &named) })
 		switch {
 		case open.Nlink == 0 && err == nil:
-			why = fmt.Errorf("%s is another file now than the one that is served, which has no name any more: its content is lost when the target lets go of it; "+
-				"copy it before that, from /proc/%d/fd/%d", s.path, os.Getpid(), fd)
+			why = fmt.Errorf("%s was replaced by another file while it is served: the content of the served file is lost when the target closes it; "+
+				"before that, copy it from /proc/%d/fd/%d", s.path, os.Getpid(), fd)
 		case open.Nlink == 0:
-			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target lets go of it; copy it before that, from /proc/%d/fd/%d",
+			why = fmt.Errorf("%s was removed while it is served: its content is lost when the target closes it; before that, copy it from /proc/%d/fd/%d",
 				s.path, os.Getpid(), fd)
 		case errors.Is(err, unix.ENOENT):
-			why = fmt.Errorf("%s was moved while it is served, or its file system unmounted, and is not found there again: bring it back", s.path)
+			why = fmt.Errorf("%s was moved while it is served, or its file system was unmounted: move it back, or mount the file system again", s.path)
 		case err == nil && (named.Dev != open.Dev || named.Ino != open.Ino):
-			why = fmt.Errorf("%s is another file now than the one that is served: move that back", s.path)
+			why = fmt.Errorf("%s was replaced by another file while it is served: move the served file back", s.path)
 		}
 		return nil
 	})

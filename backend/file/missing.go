@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stock records the storage that a file has.
-type stock struct {
+// An allocation records the storage that a file has.
+type allocation struct {
 	mu   sync.Mutex
 	lost int64 // bytes, at the last check
 
@@ -23,16 +23,16 @@ type stock struct {
 	freed  int64 // number of own calls that freed storage
 }
 
-// takeStock records the storage of a file. It does so only on file systems where storage is lost only by truncation and
+// recordAllocation records the storage of a file. It does so only on file systems where storage is lost only by truncation and
 // hole punching; others may compress data or store no zeroes. For a file with holes it excludes XFS, and tmpfs with
 // large pages, which temporarily have more storage than needed.
-func (s *Store) takeStock() {
+func (s *Store) recordAllocation() {
 	var st unix.Stat_t
 	var fs unix.Statfs_t
 	if unix.Fstat(s.fd, &st) != nil || retry(func() error { return unix.Fstatfs(s.fd, &fs) }) != nil {
 		return
 	}
-	k := &s.stock
+	k := &s.allocation
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	all := !s.cfg.Thin && !sparse(&st)
@@ -50,7 +50,7 @@ func (s *Store) takeStock() {
 
 // Missing implements [backend.StorageKeeper]. For a file with holes, deallocation by hosts may hide a loss.
 func (s *Store) Missing() (int64, error) {
-	k := &s.stock
+	k := &s.allocation
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.whole = min(k.whole, s.Info().Size); s.Copied() { // a program that reads the size knows what is beyond the end
@@ -84,7 +84,7 @@ const slack = 64 << 10
 
 // compare adds to lost what a file with holes lost since the last check. It counts only if the store freed nothing
 // itself and the file was not seen shorter.
-func (k *stock) compare(has, size, freed int64, sure bool) {
+func (k *allocation) compare(has, size, freed int64, sure bool) {
 	if sure && k.known && freed == k.freed && size >= k.size && has < k.has-slack {
 		k.lost += k.has - has
 	}

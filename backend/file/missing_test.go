@@ -29,7 +29,7 @@ func openKeeping(t *testing.T, cfg Config, content []byte) (*Store, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if s.stock.whole == 0 && !s.stock.sparse {
+	if s.allocation.whole == 0 && !s.allocation.sparse {
 		t.Skip("this file system may give storage back")
 	}
 	return s, path
@@ -124,7 +124,7 @@ func TestMissingOfThin(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = s.Close() })
 		}
-		if !s.stock.sparse {
+		if !s.allocation.sparse {
 			t.Skip("this file system may give storage back")
 		}
 		size := s.Info().Size

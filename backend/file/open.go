@@ -61,13 +61,13 @@ func (s *Store) openFile() (created bool, err error) {
 	case unix.ENOENT:
 		remedy := "give a size to create it"
 		if created {
-			remedy = "make its folder first"
+			remedy = "create its directory first"
 		}
 		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, remedy)
 	case unix.EROFS:
 		remedy := "mount it read-write, or open the file read-only"
 		if created {
-			remedy = "mount it read-write, or take another folder"
+			remedy = "mount it read-write, or use another directory"
 		}
 		return false, fmt.Errorf("%w: %s", &fs.PathError{Op: "open", Path: s.path, Err: err}, remedy)
 	case unix.EACCES, unix.EPERM:
@@ -81,11 +81,11 @@ func (s *Store) permit(created bool) string {
 	dir, user := filepath.Dir(s.path), os.Getuid()
 	switch {
 	case created:
-		return fmt.Sprintf("user %d may not make files in %s: chown or chmod that", user, dir)
+		return fmt.Sprintf("user %d may not create files in %s: chown or chmod it", user, dir)
 	case s.cfg.ReadOnly:
-		return fmt.Sprintf("user %d may not read it: chown or chmod it, and make the folders above accessible to that user", user)
+		return fmt.Sprintf("user %d may not read it: chown or chmod it, and make the directories above it accessible to that user", user)
 	}
-	return fmt.Sprintf("user %d may not read and write it: chown or chmod it, and make the folders above accessible to that user, or open it read-only", user)
+	return fmt.Sprintf("user %d may not read and write it: chown or chmod it, and make the directories above it accessible to that user, or open it read-only", user)
 }
 
 func openRetry(path string, flags int) (int, error) {
@@ -146,7 +146,7 @@ func (s *Store) prepare(created bool) error {
 		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	if err == nil {
-		s.takeStock()
+		s.recordAllocation()
 	}
 	return err
 }
@@ -155,10 +155,10 @@ func (s *Store) prepare(created bool) error {
 // served.
 func (s *Store) noteSize(info backend.Info) {
 	if 0 < s.cfg.Size && s.cfg.Size < info.Size {
-		s.note(fmt.Sprintf("it has %d bytes, more than the %d of its size, and all of them are served: no file is made shorter", info.Size, s.cfg.Size))
+		s.note(fmt.Sprintf("the file has %d bytes, more than the configured size of %d, and is served whole: existing files are never truncated", info.Size, s.cfg.Size))
 	}
 	if left := info.Size % int64(info.BlockSize); left > 0 {
-		s.note(fmt.Sprintf("its last %d bytes are not a whole block of %d, and are not served", left, info.BlockSize))
+		s.note(fmt.Sprintf("the last %d bytes of the file are less than a block of %d and are not served", left, info.BlockSize))
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *Store) options() disk.Options {
 		// The kernel assumes that such a file supports non-blocking I/O, since it can be polled. A submission then
 		// blocks until the other process has answered.
 		o.Engine = EngineThreads
-		s.slow = "threads do its I/O: its file system, served by a process (FUSE), keeps io_uring waiting"
+		s.slow = "threads do the file's I/O, because io_uring blocks on a file system that is served by a process (FUSE)"
 	}
 	return o
 }
@@ -183,7 +183,7 @@ func (s *Store) confirm() error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return errors.New("it is no regular file any more")
+		return errors.New("it is no longer a regular file")
 	}
 	// With O_NONBLOCK io_uring would fail where it has to wait.
 	return unix.SetNonblock(s.fd, false)
@@ -197,7 +197,7 @@ func (s *Store) present() error {
 		return err
 	}
 	if st.Nlink == 0 {
-		return fmt.Errorf("%w: it was removed as it was opened: try again", &fs.PathError{Op: "open", Path: s.path, Err: unix.ENOENT})
+		return fmt.Errorf("%w: it was removed while it was being opened: try again", &fs.PathError{Op: "open", Path: s.path, Err: unix.ENOENT})
 	}
 	return nil
 }
@@ -286,7 +286,7 @@ func (s *Store) lengthen(present, want int64) error {
 		case nil:
 			return nil
 		case unix.EOPNOTSUPP, unix.ENOSYS:
-			s.note("its file system cannot preallocate: writes may run out of space")
+			s.note("the file system cannot preallocate space: writes fail when it is full")
 		default:
 			// Frees what was allocated before the failure.
 			_ = unix.Ftruncate(s.fd, present)
@@ -322,7 +322,7 @@ func (s *Store) roomFor(want int64) error {
 	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing
 		return nil
 	}
-	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
+	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin: writes then fail when the file system is full", openError(unix.ENOSPC), free*uint64(all.Bsize))
 }
 
 // Extend makes the file longer, which Refresh detects; a file that is long enough is unchanged. Like Open it allocates
@@ -341,7 +341,7 @@ func (s *Store) Extend(size int64) (err error) {
 		err = errors.Join(longer.extend(size, func() error { return s.Sync(longer.fsync) }), unix.Close(longer.fd))
 	}
 	if missing, _ := s.Missing(); err == nil && missing == 0 {
-		_ = s.Stat(func(int) error { s.takeStock(); return nil }) // what was added has its storage too
+		_ = s.Stat(func(int) error { s.recordAllocation(); return nil }) // what was added has its storage too
 	}
 	if err != nil {
 		return fmt.Errorf("extend %s: %w", s.path, err)

@@ -174,7 +174,7 @@ func TestOpenRefuses(t *testing.T) {
 		want string
 	}{
 		{filepath.Join(dir, "missing"), Config{}, "give a size to create it"},
-		{filepath.Join(dir, "no", "such"), Config{Size: 4096}, "no such file or directory: make its folder first"},
+		{filepath.Join(dir, "no", "such"), Config{Size: 4096}, "no such file or directory: create its directory first"},
 		{dir, Config{Size: 4096}, "directory"},
 		{fifo, Config{}, "special file"},
 		{fifo, Config{ReadOnly: true}, "special file"},
@@ -183,7 +183,7 @@ func TestOpenRefuses(t *testing.T) {
 		{dir, Config{Size: -1}, "negative"},
 		{dir, Config{Engine: 9}, "engine 9"},
 		{dir, Config{Threads: -1}, "threads"},
-		{dir, Config{Size: 4096, ReadOnly: true}, "only read"},
+		{dir, Config{Size: 4096, ReadOnly: true}, "opened read-only"},
 	}
 	for _, tt := range tests {
 		s, err := Open(tt.path, tt.cfg)
@@ -303,7 +303,7 @@ func TestForbidden(t *testing.T) {
 	}
 	forbid(t, path)
 	forbid(t, dir)
-	for path, want := range map[string]string{path: "may not read and write it", filepath.Join(dir, "new"): "may not make files in " + dir} {
+	for path, want := range map[string]string{path: "may not read and write it", filepath.Join(dir, "new"): "may not create files in " + dir} {
 		_, err := Open(path, Config{Size: 4096})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "chown") {
 			t.Errorf("%s: %v, want %q", path, err, want)
@@ -332,7 +332,7 @@ func TestConfirm(t *testing.T) {
 	}
 	defer dir.Close()
 	s := &Store{fd: int(dir.Fd())}
-	if err := s.confirm(); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if err := s.confirm(); err == nil || !strings.Contains(err.Error(), "no longer a regular file") {
 		t.Errorf("a directory: %v", err)
 	}
 	s = openStore(t, tempFile(t), Config{Size: 1 << 20})
@@ -383,8 +383,8 @@ func TestSizeNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, want := range map[int64]string{
-		0:             "its last 488 bytes are not a whole block of 512, and are not served",
-		1 << 19:       "it has 1049576 bytes, more than the 524288 of its size, and all of them are served",
+		0:             "the last 488 bytes of the file are less than a block of 512 and are not served",
+		1 << 19:       "the file has 1049576 bytes, more than the configured size of 524288, and is served whole",
 		1<<20 + 2*512: "",
 	} {
 		s, err := Open(path, Config{Size: size, BlockSize: 512})

@@ -24,7 +24,7 @@ type Store struct {
 	notes  []string
 	slow   string // one of EngineNotes, or empty
 
-	stock stock
+	allocation allocation
 
 	marked  []byte // nil: no mark
 	created bool

@@ -66,7 +66,7 @@ func (s *Store) create() error {
 func (p *Pool) Open(offset int64) (*Store, error) {
 	f, end := p.File()
 	if f == nil || offset < 0 || offset >= end || offset != wholePages(offset) {
-		return nil, fmt.Errorf("memory store: there is none at %d, of %d bytes", offset, end)
+		return nil, fmt.Errorf("memory store: no store at offset %d of %d bytes", offset, end)
 	}
 	header := make([]byte, headerSize)
 	if _, err := f.ReadAt(header, offset); err != nil {
@@ -74,7 +74,7 @@ func (p *Pool) Open(offset int64) (*Store, error) {
 	}
 	fields, known := bytes.CutPrefix(header, []byte(headerName))
 	if !known || int64(binary.LittleEndian.Uint64(fields)) != offset {
-		return nil, fmt.Errorf("memory store: what is at %d is none, or has another format", offset)
+		return nil, fmt.Errorf("memory store: the data at offset %d is not a memory store or has another format", offset)
 	}
 	cfg := Config{Size: int64(binary.LittleEndian.Uint64(fields[8:])), BlockSize: int(binary.LittleEndian.Uint64(fields[16:])), Pool: p}
 	s, err := prepare(cfg)
@@ -83,7 +83,7 @@ func (p *Pool) Open(offset int64) (*Store, error) {
 	}
 	// The header must be where layout would put it.
 	if s.at = s.layout(offset); s.at.offset != offset || s.at.end > end || s.at.end < offset || cfg.Size != s.info.Size {
-		return nil, fmt.Errorf("memory store: one of %d bytes at %d, where %d are in use", cfg.Size, offset, end)
+		return nil, fmt.Errorf("memory store: a store of %d bytes at offset %d does not fit into the %d bytes in use", cfg.Size, offset, end)
 	}
 	copy(s.mark[:], fields[24:])
 	if err := s.mapFile(); err != nil {

@@ -36,14 +36,14 @@ const wordSize = int64(unsafe.Sizeof(uintptr(0)))
 // [Pool.Own].
 func OpenPool(f *os.File, end int64) (*Pool, error) {
 	if got, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
-		return nil, errors.New("memory store: the file is not one of movable memory stores")
+		return nil, errors.New("memory store: the file does not contain movable memory stores")
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("memory store: %w", err)
 	}
 	if end < 0 || end != wholePages(end) || end > info.Size() {
-		return nil, fmt.Errorf("memory store: a file of %d bytes of which %d are in use", info.Size(), end)
+		return nil, fmt.Errorf("memory store: invalid number of bytes in use: the file has %d bytes, %d are given as in use", info.Size(), end)
 	}
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Pool) place(s *Store) error {
 	}
 	l := s.layout(p.end)
 	if l.end > info.Size() || l.end < l.offset { // overflow
-		return fmt.Errorf("%d bytes of memory for all stores are in use, or were, and %d are the most (LimitFSIZE)", p.end, info.Size())
+		return fmt.Errorf("memory stores use %d bytes, including those freed before, and the limit is %d (LimitFSIZE)", p.end, info.Size())
 	}
 	// A process that also had the file and has ended may have left something.
 	if err := punch(p.file, l); err != nil {

@@ -21,13 +21,13 @@ func OpenAhead(name string, cfg Config) (*Ahead, error) {
 
 func openAhead(s *Store) (*Ahead, error) {
 	if s.cfg.Client == nil {
-		return nil, fmt.Errorf("open image %s ahead: Config.Client is missing", s.name)
+		return nil, fmt.Errorf("open image %s in advance: Config.Client is missing", s.name)
 	}
 	cfg := s.cfg
 	cfg.Size = 0
 	i, err := s.dialImage(&cfg)
 	if err != nil {
-		return nil, fmt.Errorf("open image %s ahead: %w", s.name, err)
+		return nil, fmt.Errorf("open image %s in advance: %w", s.name, err)
 	}
 	return &Ahead{s, i}, nil
 }

@@ -29,7 +29,7 @@ func (c *Client) AwaitFence(ctx context.Context, pools ...string) error {
 	}
 	for _, name := range pools {
 		if err := c.awaitPool(ctx, name); err != nil {
-			return fmt.Errorf("pool %s: it is not known whether all of it refuses clients that were fenced: %w", name, err)
+			return fmt.Errorf("pool %s: cannot confirm that all of its OSDs refuse fenced clients: %w", name, err)
 		}
 	}
 	return nil

@@ -125,13 +125,13 @@ func (c *Client) Fence(ctx context.Context, addresses []string, most time.Durati
 	}
 	switch {
 	case len(addresses) == 0:
-		return errors.New("fence: no addresses are given: who is not known by one cannot be fenced")
+		return errors.New("fence: no client address is given: a client whose address is not known cannot be fenced")
 	case most < time.Second:
-		return fmt.Errorf("fence for %v: must be a second at least", most)
+		return fmt.Errorf("fence duration %v: want at least one second", most)
 	}
 	for _, a := range addresses {
 		if slices.Contains(c.addresses, plain(a)) {
-			return fmt.Errorf("fence %s: that is this client itself", a)
+			return fmt.Errorf("fence %s: this is the address of this client itself", a)
 		}
 	}
 	until := time.Now().Add(most)

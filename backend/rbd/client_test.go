@@ -82,9 +82,9 @@ func TestFence(t *testing.T) {
 	}
 	ctx, others := t.Context(), []string{"v2:10.0.0.2:0/1", "10.0.0.3:0/1"}
 	for want, err := range map[string]error{
-		"no addresses": c.Fence(ctx, nil, 0),
-		"itself":       c.Fence(ctx, []string{"10.0.0.3:0/1", "v2:10.0.0.1:0/77"}, 0),
-		"a second":     c.Fence(ctx, others, time.Millisecond),
+		"no client address": c.Fence(ctx, nil, 0),
+		"itself":            c.Fence(ctx, []string{"10.0.0.3:0/1", "v2:10.0.0.1:0/77"}, 0),
+		"one second":        c.Fence(ctx, others, time.Millisecond),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

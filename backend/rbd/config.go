@@ -49,9 +49,9 @@ func (c *Config) check(n *Name) error {
 	case c.BlockSize != 0 && c.BlockSize != 512 && c.BlockSize != 4096:
 		return fmt.Errorf("block size %d: must be 512 or 4096", c.BlockSize)
 	case c.readOnly(n) && c.Size > 0:
-		return errors.New("a size cannot be given for an image that is only read")
+		return errors.New("a size cannot be given for an image that is opened read-only")
 	case strings.ContainsRune(c.Conf+c.ID, 0):
-		return errors.New("the configuration's path, or the client's name, has a zero byte in it")
+		return errors.New("the configuration's path or the client's name contains a zero byte")
 	case strings.HasPrefix(c.ID, "client."):
 		return fmt.Errorf("client %q: leave \"client.\" out", c.ID)
 	}

@@ -35,7 +35,7 @@ func (e *LockedError) Error() string {
 	if e.Owner != "" {
 		who = "client " + e.Owner
 	}
-	return fmt.Sprintf("image %s is in use by %s, which has its exclusive lock: stop that first, or take another image (rbd lock ls %[1]s shows it)", e.Image, who)
+	return fmt.Sprintf("image %s is in use by %s, which has its exclusive lock: stop that client first, or use another image (rbd lock ls %[1]s shows it)", e.Image, who)
 }
 
 // A HungError says that an operation did not end because the cluster did not answer.
@@ -45,7 +45,7 @@ type HungError struct {
 }
 
 func (e *HungError) Error() string {
-	return fmt.Sprintf("close %s: the cluster does not answer for %v: see ceph -s; what is under way ends when it does", e.Image, e.For)
+	return fmt.Sprintf("close %s: the cluster has not answered for %v: see ceph -s; requests in progress end when it answers", e.Image, e.For)
 }
 
 // blocklisted is the cluster's error EBLOCKLISTED.

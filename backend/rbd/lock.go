@@ -33,7 +33,7 @@ func (s *Store) acquire(i image) error {
 		return err
 	}
 	if g.features&featureExclusiveLock == 0 {
-		return fmt.Errorf("it has no feature exclusive-lock, which keeps others from writing to it: rbd feature enable %s exclusive-lock", s.name)
+		return fmt.Errorf("the image lacks the feature exclusive-lock, which keeps other clients from writing to it: rbd feature enable %s exclusive-lock", s.name)
 	}
 	s.succeed(i)
 	for end := time.Now().Add(s.lockTime); ; time.Sleep(s.lockTime / 40) {

@@ -30,7 +30,7 @@ func ParseName(s string) (Name, error) {
 	case hasSnapshot && (snapshot == "" || strings.ContainsAny(snapshot, "@/")):
 		return Name{}, fmt.Errorf("image %q: the snapshot's name is empty, or has @ or / in it", s)
 	case strings.ContainsRune(s, 0):
-		return Name{}, errors.New("the image's name has a zero byte in it")
+		return Name{}, errors.New("the image's name contains a zero byte")
 	}
 	return n, nil
 }

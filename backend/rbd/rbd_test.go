@@ -60,8 +60,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{"p/i", Config{Size: -1}, "negative"},
 		{"p/i", Config{BlockSize: 1024}, "512 or 4096"},
-		{"p/i@s", Config{Size: 1 << 20}, "only read"},
-		{"p/i", Config{ReadOnly: true, Size: 1}, "only read"},
+		{"p/i@s", Config{Size: 1 << 20}, "opened read-only"},
+		{"p/i", Config{ReadOnly: true, Size: 1}, "opened read-only"},
 		{"p/i", Config{ID: "client.admin"}, "leave"},
 		{"p/i", Config{Conf: "a\x00"}, "zero byte"},
 		{"disk", Config{}, "POOL/IMAGE"},
@@ -84,7 +84,7 @@ func TestGeometry(t *testing.T) {
 		size int
 		unit int64
 		want string
-	}{{256, 4 << 20, "less than one block"}, {1 << 20, 512, "would be torn"}} {
+	}{{256, 4 << 20, "less than one block"}, {1 << 20, 512, "not be written atomically"}} {
 		i := newFake(t, tt.size)
 		i.unit = tt.unit
 		_, err := openFake("p/i", Config{BlockSize: 4096}, func(*Config) (image, error) { return i, nil })

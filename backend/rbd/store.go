@@ -168,7 +168,7 @@ func (s *Store) describe(g geometry) (backend.Info, error) {
 	case g.size < int64(block):
 		return backend.Info{}, fmt.Errorf("it has %d bytes, less than one block of %d", g.size, block)
 	case g.unit%int64(block) != 0:
-		return backend.Info{}, fmt.Errorf("its stripe unit is %d bytes: blocks of %d would be torn; use another block size", g.unit, block)
+		return backend.Info{}, fmt.Errorf("its stripe unit is %d bytes: a block of %d would not be written atomically; use another block size", g.unit, block)
 	}
 	writable := !s.cfg.readOnly(&s.name)
 	return backend.Info{
@@ -224,7 +224,7 @@ func (s *Store) failed(op backend.Op, errno unix.Errno, epoch uint64) error {
 	if errno == blocklisted {
 		why = "the cluster has blocklisted this client"
 	}
-	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it, then clear the failure, which opens it anew", s.name, why, errno)}
+	f := &failure{fmt.Errorf("image %s: %s (%w): see who uses it (rbd status), then clear the failure (nvmeof namespace clear-fault), which opens it again", s.name, why, errno)}
 	if s.latch(f, epoch) && errno == blocklisted && s.cfg.Lost != nil {
 		s.cfg.Lost()
 	}

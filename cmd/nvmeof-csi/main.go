@@ -55,7 +55,7 @@ func command() *cobra.Command {
 		Short: "CSI driver: volumes as namespaces of nvmeof targets",
 		Long: `Serve CSI on a unix socket. With --config it is the controller, which creates
 volumes on the targets that the file names and publishes them to nodes. With
---node it is the node, which connects to them by the kernel's initiator
+--node it is the node, which connects to them with the kernel's initiator
 (nvme-rdma) or nvmeof attach, and mounts them.`,
 		Args: cobra.NoArgs, Version: version(), SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
@@ -65,11 +65,11 @@ volumes on the targets that the file names and publishes them to nodes. With
 	f.StringVar(&o.endpoint, "endpoint", "unix:///csi/csi.sock", "unix socket to serve on")
 	f.StringVar(&o.config, "config", "", "run the controller, with the targets that this file lists")
 	f.BoolVar(&o.node, "node", false, "run the node service")
-	f.BoolVar(&o.attach, "attach", false, "connect by nvmeof attach and nbd-client, for kernels without NVMe over RDMA")
+	f.BoolVar(&o.attach, "attach", false, "connect with nvmeof attach and nbd-client, for kernels without NVMe over RDMA")
 	f.StringVar(&o.nvme, "nvme-dir", "/etc/nvme", "directory with the machine's hostnqn and hostid files")
 	f.StringVar(&o.hostNQN, "hostnqn", "", "NQN of this host (default: from the file hostnqn)")
 	f.StringVar(&o.hostID, "hostid", "", "identifier of this host, a UUID (default: from the file hostid, or the UUID in the NQN)")
-	f.IntVar(&o.loss, "ctrl-loss-tmo", 600, "seconds until a node gives up a target that is away, and its pods lose their volumes; -1: never")
+	f.IntVar(&o.loss, "ctrl-loss-tmo", 600, "seconds after which a node gives up a lost target, and its pods lose their volumes; -1: never")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log all calls, not only those that fail")
 	return cmd
 }
@@ -112,7 +112,7 @@ func (o *options) driver() (c driver.Config, err error) {
 		return c, err
 	}
 	if o.config == "" && !o.node {
-		return c, errors.New("there is nothing to serve: --config FILE for the controller, --node for a node")
+		return c, errors.New("nothing to serve: give --config FILE for the controller or --node for a node")
 	}
 	if o.config != "" {
 		if c.Volumes, err = volumes.Read(o.config); err != nil {
@@ -123,7 +123,7 @@ func (o *options) driver() (c driver.Config, err error) {
 		return c, nil
 	}
 	if o.node && (o.loss < -1 || o.loss == 0) {
-		return c, fmt.Errorf("--ctrl-loss-tmo %d: seconds, or -1 for ever", o.loss)
+		return c, fmt.Errorf("--ctrl-loss-tmo %d: want seconds, or -1 for no limit", o.loss)
 	}
 	host, id, err := o.identity()
 	if err != nil {
@@ -141,11 +141,11 @@ func (o *options) driver() (c driver.Config, err error) {
 func (o *options) identity() (nvmeof.NQN, uuid.UUID, error) {
 	name, err := orFile(o.hostNQN, o.nvme+"/hostnqn")
 	if err != nil {
-		return "", uuid.UUID{}, fmt.Errorf("%w; nvme gen-hostnqn makes one, or give --hostnqn", err)
+		return "", uuid.UUID{}, fmt.Errorf("%w: create it with nvme gen-hostnqn, or give --hostnqn", err)
 	}
 	host, err := nvmeof.ParseNQN(name)
 	if err != nil {
-		return "", uuid.UUID{}, fmt.Errorf("name of the host: %w", err)
+		return "", uuid.UUID{}, fmt.Errorf("NQN of the host: %w", err)
 	}
 	text, err := orFile(o.hostID, o.nvme+"/hostid")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -116,7 +116,7 @@ func TestAttachStops(t *testing.T) {
 	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket).want(t, exitFailed, "served by another process")
 	command(t, "attach", "-a", s.addr, "-n", testNQN).want(t, exitUsage, "--socket is missing")
 	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", filepath.Join(t.TempDir(), "s"), "--clients", "-4").want(t, exitUsage, "--clients -4: want at least 1")
-	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"d/s").want(t, exitFailed, a.socket+"d: no such file or directory: make that folder")
+	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"d/s").want(t, exitFailed, a.socket+"d: no such file or directory: create that directory")
 	command(t, "attach", "-a", s.addr, "-n", testNQN, "--socket", a.socket+"2", "--namespace-id", "7").want(t, exitUsage, "the subsystem has: 1")
 	a.stop()
 	if err := <-a.ended; err != nil {

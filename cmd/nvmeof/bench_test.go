@@ -27,13 +27,13 @@ func (s *testTarget) bench(t *testing.T) {
 	run(t, "--rw", "randrw", "--rwmixread", "0", "--fsync", "4").want(t, 0, "  write: IOPS=", "flushes: total=")
 	run(t, "--rw", "randrw", "--bsrange", "4k-16k", "--rate_iops", "1000", "--seed", "7").want(t, 0, "bs=4096B-16384B")
 	run(t, "--rw", "randtrimwrite", "--verify", "--iodepth", "4").want(t, 0, "  trim: IOPS=", "  write: IOPS=", "read back and compared: 256 blocks of 4 KiB")
-	run(t, "--rw", "trimwrite", "--bs", "4k,8k,16k").want(t, exitUsage, "both have the same block sizes")
+	run(t, "--rw", "trimwrite", "--bs", "4k,8k,16k").want(t, exitUsage, "need the same block sizes")
 	run(t, "--rw", "rw", "--bs", "4k,16k", "--rate", "8m,", "--thinktime", "10", "--thinktime_blocks", "50", "--percentile_list", "50:99.5", "--lat_percentiles").
 		want(t, 0, "bs=(R) 4096B-4096B, (W) 16384B-16384B", "    lat percentiles (", " 50.0th=[", " 99.5th=[")
 	run(t, "--bssplit", "4k/10:16k/90", "-o", "table").want(t, 0, "4 KiB-16 KiB")
 	run(t, "--iopolicy", "round-robin", "-o", "table").want(t, 0, "randread      4 KiB      1", "Paths (round-robin):\n", ":4420: live, reconnected 0 times, ")
 	run(t, "--namespace-id", "1,3").want(t, exitUsage, "no such namespace")
-	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitUsage, "block size 512 is no multiple of the store's 4096")
+	run(t, "--bs", "512", "--namespace-id", "2").want(t, exitUsage, "block size 512 is not a multiple of the store's 4096")
 	t.Run("several", func(t *testing.T) {
 		o := run(t, "--namespace-id", "all", "--numjobs", "2", "-i", "2", "--rw", "randwrite", "-o", "json").want(t, 0)
 		if d := benchDocument(t, o.out); len(d.Jobs) != 4 || d.Jobs[0].Name != "ns1" || d.Jobs[3].Name != "ns2" || d.Jobs[3].Write.Total == 0 {
@@ -118,16 +118,16 @@ func (s *testTarget) benchFiles(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	for line, text := range map[string]string{
 		"--rw wr":                  "rw (or readwrite)",
-		"--bs 4k,8k,16k,32k":       "one for each of reads, writes and trims",
+		"--bs 4k,8k,16k,32k":       "at most one value each for reads, writes and trims",
 		"--bs 4k,x":                "--bs: size",
 		"--bs 32M":                 "at most 16 MiB",
 		"--bsrange 4k":             "as 4k-64k",
-		"--bsrange 8k-4k":          "the first is the least",
+		"--bsrange 8k-4k":          "want the smallest size first",
 		"--bsrange 4k-8k,8k-32M":   "at most 16 MiB",
-		"--bssplit 4k/60:8k/50":    "110 percent together",
-		"--bssplit 4k/60":          "60 percent together",
+		"--bssplit 4k/60:8k/50":    "add up to 110 percent",
+		"--bssplit 4k/60":          "add up to 60 percent",
 		"--bssplit 4k/x:8k":        "as 4k/60",
-		"--rate 1m --rate_iops 5":  "one of them",
+		"--rate 1m --rate_iops 5":  "exclude each other",
 		"--rate 1x":                "--rate: size",
 		"--thinktime x":            "thinktime",
 		"--thinktime_blocks 0":     "want 1 to",
@@ -139,7 +139,7 @@ func TestBenchUsage(t *testing.T) {
 		"--fast_io_fail_tmo -2":                "-1 to",
 		"--ctrl-loss-tmo 5 --tls":              "no TLS over RDMA",
 		"-a 127.0.0.1,a..b":                    "a..b", // a name that is never resolved
-		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares one address",
+		"--vs udp -a 127.0.0.1,127.0.0.2":      "compares a single address",
 		"--vs udp --bssplit 4k:8k":             "requests of one size",
 		"--iodepth 0":                          "--iodepth 0: want 1 to 1024",
 		"--numjobs 0":                          "--numjobs 0: want 1 to",
@@ -161,7 +161,7 @@ func TestBenchUsage(t *testing.T) {
 		"--vs local=mem:x":                     "--vs local",
 		"--vs udp --rw randrw":                 "compares reads or writes",
 		"--vs udp -a 192.0.2.99":               "another machine",
-		"--vs udp --namespace-id 1,2":          "compares one namespace",
+		"--vs udp --namespace-id 1,2":          "compares a single namespace",
 		"--vs udp --bsrange 4k-8k --numjobs 2": "requests of one size",
 		"--runtim 5":                           "did you mean runtime?",
 	} {

@@ -223,7 +223,7 @@ func (s *testTarget) readWrite(t *testing.T) {
 	if want := append(bytes.Clone(data[:5000]), make([]byte, 8192-5000)...); o.out != string(want) {
 		t.Error("what was piped in does not come out, filled up with zeroes")
 	}
-	command(t, s.at("bench", "-n", testNQN, "--bs", "1000")...).want(t, exitUsage, "block size 1000 is no multiple of the store's 512")
+	command(t, s.at("bench", "-n", testNQN, "--bs", "1000")...).want(t, exitUsage, "block size 1000 is not a multiple of the store's 512")
 	command(t, s.at("read", "-n", testNQN)...).want(t, exitUsage, "data size not provided")
 	separately(t.Context(), t, nil, s.at("read", "-n", testNQN, "-z", "512", "--start-block", "99999999")...).want(t, exitFailed, "LBA Out of Range")
 }

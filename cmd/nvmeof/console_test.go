@@ -75,12 +75,12 @@ func TestConsoleFilesSpoilt(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("tok"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, "target", "check", c.file).want(t, 0, "console: ", "nobody can log in until that is fixed")
+	command(t, "target", "check", c.file).want(t, 0, "console: ", "no user can log in until that is fixed")
 	s := startCommand(t, "target", "--config", c.file)
 	s.out.await(t, "console at http://"+at)
-	s.errOut.await(t, "nobody can log in until that is fixed")
+	s.errOut.await(t, "no user can log in until that is fixed")
 	command(t, "id-ctrl", "-a", c.addr, "-n", testNQN).want(t, 0)
-	command(t, "events").want(t, 0, "nobody can log in until that is fixed")
+	command(t, "events").want(t, 0, "no user can log in until that is fixed")
 	ask := func(token string) int {
 		q, err := http.NewRequest("GET", "http://"+at+"/v1/status", nil)
 		if err != nil {

@@ -44,8 +44,8 @@ func wantDemo(t *testing.T, args ...string) outcome {
 }
 
 func TestDemoUsage(t *testing.T) {
-	command(t, "demo", "--size", "1MiB").want(t, exitUsage, "2 MiB at least")
-	command(t, "demo", "--dir", "/proc/nothing").want(t, exitFailed, "--dir names another")
+	command(t, "demo", "--size", "1MiB").want(t, exitUsage, "at least 2 MiB")
+	command(t, "demo", "--dir", "/proc/nothing").want(t, exitFailed, "select another with --dir")
 }
 
 // TestDemoBesideAnother checks that addresses in use are skipped. The receive buffer is the smallest that an ordinary

@@ -9,7 +9,7 @@ import (
 // TestDoctor runs doctor on this machine, of which only the loopback interface is known.
 func TestDoctor(t *testing.T) {
 	text := command(t, "doctor")
-	for _, section := range []string{"transports of this program", "RDMA devices", "network interfaces", "UDP port 4791", "what --transport auto takes", "127.0.0.1"} {
+	for _, section := range []string{"transports of this program", "RDMA devices", "network interfaces", "UDP port 4791", "what --transport auto selects", "127.0.0.1"} {
 		if !strings.Contains(text.out, section) {
 			t.Errorf("no %q in:\n%s", section, text.out)
 		}

@@ -37,7 +37,7 @@ func TestDoneAndNotDisconnected(t *testing.T) {
 		if err := execute(ctx, root, args); err != nil {
 			t.Errorf("%q failed, and has written\n%s: %v", args, out.text.String(), err)
 		}
-		if !strings.Contains(errOut.String(), "warning: it is done; afterwards the connection did not end in order: shutting down controller ") {
+		if !strings.Contains(errOut.String(), "warning: the command succeeded, but its connection was not closed properly: shutting down controller ") {
 			t.Errorf("%q says\n%s", args, errOut)
 		}
 		target.signal(t, unix.SIGCONT)

@@ -43,7 +43,7 @@ var gatewaysPage = []documented{
 	{line: `kill -9 "$(pidof nvmeof)"`, why: "the line above has it in the test, while it runs"},
 	{line: "nvmeof gateway list", instead: untilAt("gw2", "gw1  *ended  *0 "), wants: []string{"gw1             ended", "gw2 (this one)  alive"}},
 	{line: "nvmeof ana-group owners", instead: atGateway("gw2"), wants: []string{"gw2", "gw3"}},
-	{line: "nvmeof events --since 5m", instead: atGateway("gw2"), wants: []string{"gateway gw1 is ended", "came here in epoch"}},
+	{line: "nvmeof events --since 5m", instead: atGateway("gw2"), wants: []string{"gateway gw1 is ended", "now serves ANA group"}},
 	{line: "nvmeof target --config gw1.yaml", stays: "controlled at"},
 
 	{line: "nvmeof gateway drain gw2 --wait 1m"},

@@ -9,7 +9,7 @@ func TestImageFormat(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect")
 	file := c.write(t, "disk.qcow2", "QFI\xfb\x00\x00\x00\x03"+string(make([]byte, 1<<16-8)))
-	const warning = "it is a qcow2 image, and is served as it is, not the disk in it: convert that with qemu-img convert -O raw"
+	const warning = "it contains a qcow2 image, which is served as it is, not as the disk in it: convert it with qemu-img convert -O raw"
 	run := func(line ...string) {
 		t.Helper()
 		if o := command(t, append([]string{"namespace"}, line...)...).want(t, 0, "warning: namespace 9 of "+testNQN+": "+warning); o.errOut == "" {
@@ -24,5 +24,5 @@ subsystems:
   - nqn: `+testNQN+`
     allow-any-host: true
     namespaces: [{nsid: 1, file: {path: `+c.write(t, "disk.vmdk", "KDMV"+string(make([]byte, 1<<16-4)))+`}}]
-`)).want(t, 0, "subsystems[0].namespaces[0]: it is a VMDK image")
+`)).want(t, 0, "subsystems[0].namespaces[0]: it contains a VMDK image")
 }

@@ -14,7 +14,7 @@ func TestConsoleForeseen(t *testing.T) {
 	c := configure(t, testConfig+"console: {listen: \"127.0.0.1:9430\", tokens: DIR/tokens}\n")
 	checked := command(t, "target", "check", c.file)
 	checked.want(t, 0, " is valid: ")
-	if want := "tokens: no such file or directory: create it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "nobody can log in until") {
+	if want := "tokens: no such file or directory: create it with nvmeof token create"; !strings.Contains(checked.errOut, want) || !strings.Contains(checked.errOut, "no user can log in until") {
 		t.Errorf("it does not say %q: %s", want, checked.errOut)
 	}
 	command(t, "token", "create", "alice", "--file", filepath.Join(c.dir, "tokens")).want(t, 0)
@@ -32,7 +32,7 @@ func TestConsoleForeseenBeside(t *testing.T) {
 	}
 	defer l.Close()
 	c := configure(t, testConfig+"console: {listen: \""+l.Addr().String()+"\", tokens: DIR/tokens}\n")
-	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "nobody can log in until")
+	command(t, "target", "check", c.file).want(t, 0, "address already in use", "tokens: no such file or directory", "no user can log in until")
 }
 
 // TestEventsNotRight checks that a target whose events or audit cannot be written serves all the same, reports that in

@@ -190,7 +190,7 @@ func TestTakeoverFails(t *testing.T) {
 		taker.awaitEnd(t)
 	}
 	t.Logf("a command took %v at most", load.stall(t))
-	if n := strings.Count(s.errOut.String(), "this one goes on"); n != len(steps)-1 {
+	if n := strings.Count(s.errOut.String(), "this one continues"); n != len(steps)-1 {
 		t.Errorf("it went on %d times of %d:\n%s", n, len(steps)-1, s.errOut)
 	}
 	command(t, "ls").want(t, 0, filepath.Base("disk.img"))
@@ -330,7 +330,7 @@ func TestTakeoverReplaced(t *testing.T) {
 	if err := os.Rename(c.write(t, "other", ""), filepath.Join(c.dir, "disk.img")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "TROUBLE: "+filepath.Join(c.dir, "disk.img")+" is another file now than the one that is served, which has no name any more", "ls")
+	eventually(t, "TROUBLE: "+filepath.Join(c.dir, "disk.img")+" was replaced by another file while it is served: the content of the served file is lost", "ls")
 	refused := startSeparate(t, "target", "--config", c.file, "--takeover", "--background")
 	err := <-refused.ended
 	refused.ended <- nil

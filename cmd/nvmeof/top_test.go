@@ -39,7 +39,7 @@ func TestTop(t *testing.T) {
 	// If the output is not a terminal, no flag is needed.
 	command(t, "top", "--view", "hosts", "--filter", "UUID:", "--socket", socket).want(t, 0, " IOPS  read ", "p50/p99 all ", "\nhosts\nHOST ", "uuid:")
 	for line, want := range map[string]string{
-		"top --interval 10ms": "--interval 10ms: a target reads its counters once in 1s at most",
+		"top --interval 10ms": "--interval 10ms: want at least 1s, the interval at which a target reads its counters",
 		"top --view host":     "did you mean hosts?",
 		"top -o yaml":         "want one of json, normal",
 	} {

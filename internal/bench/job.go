@@ -63,15 +63,15 @@ func (j Job) judge(info backend.Info, memory int) (Job, error) {
 	j.defaults(info)
 	switch {
 	case j.Offset < 0 || j.Offset%int64(info.BlockSize) != 0 || j.Offset >= info.Size:
-		return j, fmt.Errorf("offset %d is no multiple of the store's block size %d within its %d bytes", j.Offset, info.BlockSize, info.Size)
+		return j, fmt.Errorf("offset %d is not a multiple of the store's block size %d within its %d bytes", j.Offset, info.BlockSize, info.Size)
 	case j.Depth < 1 || j.Depth > maxDepth:
-		return j, fmt.Errorf("depth %d: 1 to %d", j.Depth, maxDepth)
+		return j, fmt.Errorf("depth %d: want 1 to %d", j.Depth, maxDepth)
 	case j.Memory(info) > memory:
 		return j, fmt.Errorf("%d requests of %d bytes need more than the %d bytes of memory given", j.Depth, j.MaxSize(), memory)
 	case j.Limit < 0 || j.Runtime < 0 || j.Runtime == 0 && j.Limit == 0:
 		return j, fmt.Errorf("runtime %v is not positive", j.Runtime)
 	case j.Ramp < 0 || j.Interval < 0 || j.FlushEvery < 0 || slices.Min(j.Rate[:]) < 0 || j.Think < 0 || j.ThinkEvery < 0:
-		return j, fmt.Errorf("ramp %v, interval %v, flush every %d, rates %v, pauses of %v every %d: none is negative",
+		return j, fmt.Errorf("ramp %v, interval %v, flush every %d, rates %v, pauses of %v every %d: must not be negative",
 			j.Ramp, j.Interval, j.FlushEvery, j.Rate, j.Think, j.ThinkEvery)
 	case j.ReadShare < 0 || j.ReadShare > 100:
 		return j, fmt.Errorf("%d %% of reads: 0 to 100", j.ReadShare)

@@ -39,7 +39,7 @@ func (z *Sizes) complete(j *Job) {
 func (z *Sizes) check(j *Job, info backend.Info) error {
 	switch {
 	case z.Least <= 0 || z.Least%info.BlockSize != 0:
-		return fmt.Errorf("block size %d is no multiple of the store's %d", z.Least, info.BlockSize)
+		return fmt.Errorf("block size %d is not a multiple of the store's %d", z.Least, info.BlockSize)
 	case z.Most < z.Least || z.Most > maxBlock:
 		return fmt.Errorf("block sizes from %d to %d: the second is the larger one, and at most 1 GiB", z.Least, z.Most)
 	case j.Size < int64(z.Least):
@@ -85,7 +85,7 @@ func (j *Job) checkSizes(info backend.Info) error {
 		}
 	}
 	if w, t := &j.Blocks[ToWrite], &j.Blocks[ToTrim]; j.Pattern.pairs() && (w.Least != t.Least || w.Most != t.Most || !slices.Equal(w.Split, t.Split)) {
-		return errors.New("what is trimmed is written again: both have the same block sizes")
+		return errors.New("trims and writes need the same block sizes, because trimmed blocks are written again")
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func check(b []byte, offset int64) error {
 	size, at := binary.LittleEndian.Uint32(b[4:]), int64(binary.LittleEndian.Uint64(b[8:]))
 	switch {
 	case binary.LittleEndian.Uint32(b) != magic:
-		return wrong("it has no header: no job with verify wrote it")
+		return wrong("it has no header: it was not written by a job with verify")
 	case int(size) != len(b):
 		return wrong("it was written in blocks of %d bytes, not %d", size, len(b))
 	case at != offset:

@@ -187,7 +187,7 @@ func TestStreamDevices(t *testing.T) {
 	if n := uint64(2 * len(first.packets)); err != nil || sum != (Summary{n, n, 6}) {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if len(comments) != 2 || !strings.Contains(comments[0], "device 192.0.2.1 is captured no more since") || !strings.Contains(comments[0], rdmatransport.ErrClosed.Error()) ||
+	if len(comments) != 2 || !strings.Contains(comments[0], "device 192.0.2.1 is no longer captured, since") || !strings.Contains(comments[0], rdmatransport.ErrClosed.Error()) ||
 		!strings.Contains(comments[1], "device 192.0.2.1 is captured from") {
 		t.Errorf("comments %q", comments)
 	}

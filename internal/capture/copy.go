@@ -25,7 +25,7 @@ func Copy(w io.Writer, r io.Reader, note func(comment string)) (sum Summary, err
 		}
 		size := int(le.Uint32(block[4:8]))
 		if size < blockOverhead || size > maxBlock || size%4 != 0 {
-			return sum, fmt.Errorf("what was received is not pcapng: a block of %d bytes", size)
+			return sum, fmt.Errorf("the received data is not pcapng: a block of %d bytes", size)
 		}
 		if size > cap(block) {
 			block = append(make([]byte, 0, size), block[:8]...)

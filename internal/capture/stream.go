@@ -159,7 +159,7 @@ func (s *stream) leave(t *tapped, why error) {
 	maps.DeleteFunc(s.named, func(d direction, _ string) bool { return d.device == t.Device })
 	now := time.Now()
 	s.buf = appendStatistics(s.buf, t.number, now, &t.last,
-		fmt.Sprintf("device %s is captured no more since %s: %v", t.Name, now.Format(time.RFC3339), why))
+		fmt.Sprintf("device %s is no longer captured, since %s: %v", t.Name, now.Format(time.RFC3339), why))
 }
 
 // title returns the description of the capture for the file.

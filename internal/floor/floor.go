@@ -60,7 +60,7 @@ func RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 // side calls sendto once, and recvfrom repeatedly while it waits.
 func (t Threads) RoundTrip(a, b netip.Addr, n, request, response int) (RoundTrips, error) {
 	if n := max(request, response); n > maxDatagram {
-		return RoundTrips{}, fmt.Errorf("no datagram has %d bytes", n)
+		return RoundTrips{}, fmt.Errorf("a datagram cannot have %d bytes", n)
 	}
 	client, err := openSocket(a)
 	if err != nil {

@@ -16,10 +16,10 @@ type beating struct {
 	carried  state.Revision // of the last heartbeat known to have been executed; 0: none, or the store has lost it
 	unsure   bool           // the revision of the last heartbeat is unknown: heartbeats must be read first
 
-	through bool          // a heartbeat was executed
-	last    time.Duration // when that was known
-	amnesty time.Duration // start of the silence of others, at the earliest
-	until   time.Duration // end of the lease
+	through    bool          // a heartbeat was executed
+	last       time.Duration // when that was known
+	silentFrom time.Duration // start of the silence of others, at the earliest
+	until      time.Duration // end of the lease
 }
 
 // beat sends a heartbeat when it is due. A heartbeat compares the revision of the previous one, so that a late or
@@ -75,7 +75,7 @@ func (e *Engine) beaten(ev Committed) {
 	b.revision, b.carried = ev.Result.Revision, ev.Result.Revision
 	e.loss.sees(b.revision)
 	if !b.through || e.now-b.last > 3*e.cfg.Interval {
-		b.amnesty = e.now
+		b.silentFrom = e.now
 	}
 	b.through, b.last = true, e.now
 	if until := b.sent + e.cfg.LeaseTerm/10*9; until > b.until && e.groups.leases() {
@@ -84,8 +84,8 @@ func (e *Engine) beaten(ev Committed) {
 	}
 }
 
-// A pulse is what this gateway has seen of the heartbeats of an incarnation.
-type pulse struct {
+// An observation is what this gateway has seen of the heartbeats of an incarnation.
+type observation struct {
 	revision state.Revision
 	at       time.Duration // when its present revision was first seen
 	beaten   bool          // it has changed since the first one
@@ -97,14 +97,14 @@ func (e *Engine) listen() {
 	if !e.store.all.fresh || !e.store.beats.fresh {
 		return // without a new read nothing can have changed
 	}
-	next := make(map[Incarnation]pulse, len(e.view.members))
+	next := make(map[Incarnation]observation, len(e.view.members))
 	for i := range e.view.members {
 		m := &e.view.members[i]
 		if m.err != nil || m.value.Ended {
 			continue
 		}
-		inc, p := m.value.Incarnation, pulse{at: e.now}
-		old, known := e.pulses[inc]
+		inc, p := m.value.Incarnation, observation{at: e.now}
+		old, known := e.observed[inc]
 		if b := e.view.beats.find(beatKey(m.value.Name)); b != nil && b.value.Incarnation == inc {
 			p.revision = b.Revision
 		}
@@ -117,7 +117,7 @@ func (e *Engine) listen() {
 	}
 	for i := range e.view.fences {
 		inc := e.view.fences[i].value.Incarnation
-		p, known := e.pulses[inc]
+		p, known := e.observed[inc]
 		if !known {
 			p.at = e.now
 		}
@@ -126,7 +126,7 @@ func (e *Engine) listen() {
 		}
 		next[inc] = p
 	}
-	e.pulses = next
+	e.observed = next
 }
 
 // judges reports whether this gateway may judge others: its own heartbeats are executed, and its view is recent.
@@ -137,7 +137,7 @@ func (e *Engine) judges() bool {
 
 // silentAt returns the time at which an incarnation has been silent for a term.
 func (e *Engine) silentAt(inc Incarnation) time.Duration {
-	return max(e.pulses[inc].at, e.beats.amnesty) + e.cfg.Term
+	return max(e.observed[inc].at, e.beats.silentFrom) + e.cfg.Term
 }
 
 // alive reports whether a gateway is registered and has not been silent for a term.

@@ -34,7 +34,7 @@ func ClaimSlot(all []state.Entry, name string, slots int) (slot int, t *state.Tx
 			return slot, &state.Txn{If: []state.Compare{{Key: key}}, Then: []state.Op{put(key, encode(SlotHolder{version, name}, nil))}}, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("all %d ranges of controller identifiers are taken: remove a gateway that is no more (nvmeof gateway remove)", cmp.Or(slots, defaultSlots))
+	return 0, nil, fmt.Errorf("all %d ranges of controller identifiers are in use: remove a gateway that no longer exists (nvmeof gateway remove)", cmp.Or(slots, defaultSlots))
 }
 
 // registered reports whether a gateway with another name is registered with a range although its key was removed from

@@ -39,9 +39,9 @@ func (e administrator) execute(c Command) (*state.Txn, error) {
 	switch c.Kind {
 	case DrainGateway, UndrainGateway:
 		return e.orderDrain(c.Gateway, c.Kind == DrainGateway), nil
-	case FailGateway: // done by accuse
+	case FailGateway: // done by expel
 		if m.value.Incarnation == e.inc {
-			return nil, fmt.Errorf("gateway %s is this one: stop it, or drain it", c.Gateway)
+			return nil, fmt.Errorf("gateway %s is this one: stop it or drain it instead", c.Gateway)
 		}
 		return nil, nil
 	case RemoveGateway:
@@ -49,7 +49,7 @@ func (e administrator) execute(c Command) (*state.Txn, error) {
 	case MoveGroup:
 		return e.orderMove(c, m)
 	}
-	return nil, fmt.Errorf("command %d is unknown", c.Kind)
+	return nil, fmt.Errorf("unknown command %d", c.Kind)
 }
 
 func (e administrator) orderDrain(name string, drained bool) *state.Txn {
@@ -70,13 +70,13 @@ func (e administrator) orderMove(c Command, m *entry[Member]) (*state.Txn, error
 	case g == nil:
 		return nil, fmt.Errorf("the group has no ANA group %d", c.Group)
 	case o == nil || o.value.Phase != Owned:
-		return nil, fmt.Errorf("ANA group %d has no owner: a gateway is about to take it", c.Group)
+		return nil, fmt.Errorf("ANA group %d has no owner at the moment: try again when a gateway has taken it", c.Group)
 	case o.value.Owner == c.Gateway, move != nil && move.value.To == c.Gateway:
 		return nil, nil
 	case !e.alive(m) || m.value.Leaving || e.view.drained(c.Gateway):
-		return nil, fmt.Errorf("gateway %s is drained, leaves, or is not there", c.Gateway)
+		return nil, fmt.Errorf("gateway %s is drained, is leaving the group, or does not run", c.Gateway)
 	case !(&candidate{entry: m}).takes(g):
-		return nil, fmt.Errorf("ANA group %d, whose backend is %q, cannot be moved to gateway %s", c.Group, g.Backend, c.Gateway)
+		return nil, fmt.Errorf("ANA group %d (fencing %q) cannot be served by gateway %s", c.Group, g.Backend, c.Gateway)
 	}
 	key := moveKey(c.Group)
 	return &state.Txn{
@@ -99,7 +99,7 @@ func (e administrator) removal(m *entry[Member]) (*state.Txn, error) {
 			continue
 		}
 		if e.view.owns(f.value.Incarnation) {
-			return nil, fmt.Errorf("gateway %s still owns ANA groups, which others are about to take", name)
+			return nil, fmt.Errorf("gateway %s still owns ANA groups: try again when other gateways have taken them", name)
 		}
 		if next := f.value; !next.Gone {
 			if c.full() {

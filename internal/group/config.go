@@ -48,7 +48,7 @@ const (
 // withDefaults returns c with defaults filled in, or an error if c is invalid.
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" || len(c.Name) > maxName || strings.ContainsAny(c.Name, "/ \t\n") {
-		return c, fmt.Errorf("name of the gateway %q: 1 to %d bytes without a slash or space", c.Name, maxName)
+		return c, fmt.Errorf("gateway name %q: want 1 to %d bytes without slash and space", c.Name, maxName)
 	}
 	c.Interval = cmp.Or(c.Interval, 500*time.Millisecond)
 	c.Term = cmp.Or(c.Term, 4*c.Interval)
@@ -60,7 +60,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxMoves = cmp.Or(c.MaxMoves, 4)
 	c.Slots = cmp.Or(c.Slots, defaultSlots)
 	if c.Term < 3*c.Interval {
-		return c, fmt.Errorf("term of %v: at least three intervals of %v, since a heartbeat may be late", c.Term, c.Interval)
+		return c, fmt.Errorf("term of %v: want at least three heartbeat intervals of %v, because a heartbeat may be late", c.Term, c.Interval)
 	}
 	return c, nil
 }

@@ -138,7 +138,7 @@ func TestDamagedOwner(t *testing.T) {
 			was := c.stored(ownerKey(id))
 			c.outside(ownerKey(id), damage)
 			c.run(30 * time.Second)
-			if n := fmt.Sprint(c.spread()); n != want || !a.alarmed(AlarmUnreadable, ownerKey(id)) || !b.alarmed(AlarmUnreadable, "restore it from a copy") {
+			if n := fmt.Sprint(c.spread()); n != want || !a.alarmed(AlarmUnreadable, ownerKey(id)) || !b.alarmed(AlarmUnreadable, "from a backup") {
 				t.Errorf("they serve %s: %v", n, b.log)
 			}
 			c.outside(ownerKey(id), was)

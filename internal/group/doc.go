@@ -32,7 +32,7 @@
 // Each gateway judges the silence of others by its own clock, from the time at which it has seen their heartbeats
 // change, and only while its own heartbeats are executed. After an outage of the store all others get a full term
 // again. The safety of fenced groups does not depend on time; that of lease groups does. The owner counts its term from
-// the time at which it sent the last executed heartbeat, less 10 percent. The taker counts the whole term from the time
+// the time at which it sent the last executed heartbeat, less 10 percent. The new owner counts the whole term from the time
 // at which it saw that heartbeat. So the rates of the clocks may differ by 5 percent.
 //
 // # Lost and late replies

@@ -38,7 +38,7 @@ type Engine struct {
 	store     exchange
 	loss      loss
 	beats     beating
-	pulses    map[Incarnation]pulse
+	observed  map[Incarnation]observation
 	fences    fences
 	held      holdings
 	latest    epochs
@@ -71,7 +71,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	return &Engine{
-		cfg: c, wake: never, pulses: map[Incarnation]pulse{}, fences: fences{}, clients: map[Incarnation][]string{},
+		cfg: c, wake: never, observed: map[Incarnation]observation{}, fences: fences{}, clients: map[Incarnation][]string{},
 		held: holdings{}, latest: epochs{}, turnovers: turnovers{}, plan: planning{epochs: map[ID]uint64{}, avoided: map[ID]time.Duration{}}, alarms: map[alarmKey]time.Duration{},
 	}, nil
 }
@@ -115,7 +115,7 @@ func (e *Engine) handle(ev Event) {
 		e.fenceResult(ev)
 	case Blocklisted:
 		if ev.Incarnation == e.inc && e.stage != outside {
-			e.quit("the storage has refused this gateway, which another one has fenced")
+			e.quit("the storage refused this gateway, because another gateway has fenced it")
 		}
 	case Health:
 		was := e.isSick()
@@ -135,7 +135,7 @@ func (e *Engine) handle(ev Event) {
 }
 
 // ErrRejoining is the answer to commands that were not executed before the incarnation ended.
-var ErrRejoining = errors.New("the gateway was fenced, and registers again: repeat the command")
+var ErrRejoining = errors.New("this gateway was fenced and is registering again: repeat the command")
 
 // begin starts an incarnation. It fences again what the previous one has fenced, because its storage clients are
 // different.
@@ -189,19 +189,19 @@ func (e *Engine) decide() {
 		return
 	}
 	if e.view.superseded(e.cfg.Name, e.inc, e.stage) {
-		why := "another gateway has fenced this one"
-		if (witness{e}).lost() {
-			why = "the store has lost its registration"
+		why := "another gateway has fenced this gateway"
+		if (lossDetector{e}).lost() {
+			why = "the group's store has lost the registration of this gateway"
 		}
 		e.quit(why)
 		return
 	}
-	if (witness{e}).lost() {
-		e.held.giveWay(e)
+	if (lossDetector{e}).lost() {
+		e.held.dropUnowned(e)
 		return
 	}
 	if key, err := e.view.unreadable(); err != nil {
-		e.alarm(Alarm{Kind: AlarmUnreadable, Text: key + ": " + err.Error() + "; restore it from a copy of the store" + orRemove(key)})
+		e.alarm(Alarm{Kind: AlarmUnreadable, Text: key + ": " + err.Error() + "; restore this key of the group's store from a backup" + orRemove(key)})
 	}
 	if e.stage == joining {
 		e.join()
@@ -215,7 +215,7 @@ func (e *Engine) decide() {
 	e.startFences()
 	e.leave()
 	for _, change := range []func() *state.Txn{
-		newcomer{e}.settle, e.update, e.handOver, e.giveUp, e.accuse, e.take, e.noteFences, e.command, e.planMoves,
+		sessionFinder{e}.settle, e.update, e.handOver, e.giveUp, e.expel, e.take, e.noteFences, e.command, e.planMoves,
 	} {
 		if e.stage != member { // the incarnation has ended
 			return

@@ -193,7 +193,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestLease: a taker waits for the whole term, and reports that there was no fence.
+// TestLease: the new owner waits for the whole term, and reports that there was no fence.
 func TestLease(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
 	a := c.start("a")
@@ -211,7 +211,7 @@ func TestLease(t *testing.T) {
 	if took := c.clock - begun; took < 9500*time.Millisecond || took > 11*time.Second || stopped < 8*time.Second || stopped > 9*time.Second {
 		t.Errorf("stopped after %v, taken over after %v", stopped, took)
 	}
-	if !b.alarmed(AlarmUnfenced, "unfenced") {
+	if !b.alarmed(AlarmUnfenced, "without a fence") {
 		t.Error("nobody is told")
 	}
 }
@@ -246,7 +246,7 @@ func TestOtherBackend(t *testing.T) {
 }
 
 // TestBothBackends: an owner with a lease is not succeeded before the lease has ended, and one with storage that can be
-// fenced not before it is fenced, even if owner and taker have different configurations.
+// fenced not before it is fenced, even if the two owners have different configurations.
 func TestBothBackends(t *testing.T) {
 	c := newCluster(t, Group{ID: 1, Backend: Lease, Preferred: "a"})
 	a, b := c.start("a"), c.start("b")

@@ -62,7 +62,7 @@ func (e *Engine) read() {
 			e.at(r.due)
 		case r == &e.store.all && e.store.change != 0: // the change makes another read necessary
 		default:
-			r.token, r.floor = e.store.next(), witness{e}.floor()
+			r.token, r.floor = e.store.next(), lossDetector{e}.floor()
 			prefix := BeatPrefix
 			r.due = e.now + e.cfg.Interval
 			if r == &e.store.all {
@@ -87,7 +87,7 @@ func (e *Engine) got(ev Got) {
 		return
 	}
 	r.at = e.now
-	if w := (witness{e}); w.missed(r.floor, ev.Snapshot) {
+	if w := (lossDetector{e}); w.missed(r.floor, ev.Snapshot) {
 		w.lose() // decides nothing from what else was read
 		return
 	}

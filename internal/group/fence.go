@@ -23,9 +23,9 @@ func writeFence(t *state.Txn, m *Member, last state.Revision) {
 	t.Then = append(t.Then, put(key, encode(f, nil)))
 }
 
-// accuse ends the registration of a gateway that was silent for a term, that is to fail, or that was given a group just
+// expel ends the registration of a gateway that was silent for a term, that is to fail, or that was given a group just
 // as it left.
-func (e *Engine) accuse() *state.Txn {
+func (e *Engine) expel() *state.Txn {
 	for i := range e.view.members {
 		m := &e.view.members[i]
 		inc := m.value.Incarnation
@@ -34,18 +34,18 @@ func (e *Engine) accuse() *state.Txn {
 		}
 		if m.value.Ended {
 			if e.view.owns(inc) {
-				return e.accusation(m, true)
+				return e.expulsion(m, true)
 			}
 			continue
 		}
 		if isToFail(e, m) {
-			return e.accusation(m, true)
+			return e.expulsion(m, true)
 		}
 		silent := e.silentAt(inc)
 		if e.now < silent {
 			e.at(silent)
 		} else if e.judges() {
-			return e.accusation(m, false)
+			return e.expulsion(m, false)
 		}
 	}
 	return nil
@@ -64,8 +64,8 @@ func isToFail(e *Engine, m *entry[Member]) bool {
 	return false
 }
 
-// accusation also compares the heartbeat, unless the gateway must end whether it is alive or not.
-func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
+// expulsion also compares the heartbeat, unless the gateway must end whether it is alive or not.
+func (e *Engine) expulsion(m *entry[Member], anyway bool) *state.Txn {
 	own := e.own()
 	t := state.Txn{If: []state.Compare{{Key: own.Key, Revision: own.Revision}, {Key: m.Key, Revision: m.Revision}}}
 	var last state.Revision
@@ -87,7 +87,7 @@ func (e *Engine) accusation(m *entry[Member], anyway bool) *state.Txn {
 // that none of their writes takes effect later.
 func (e *Engine) startFences() {
 	mine := map[Incarnation]bool{}
-	for _, o := range (taker{e}).assigned() {
+	for _, o := range (takeover{e}).assigned() {
 		if o.fence != nil && o.backend == Fenced {
 			mine[o.fence.value.Incarnation] = true
 		}
@@ -157,7 +157,7 @@ func (e *Engine) fenceResult(ev FenceResult) {
 	if ev.Err != nil {
 		s.retry = e.now + 2*e.cfg.Interval
 		e.health(true)
-		text := "groups of " + string(ev.Incarnation) + " wait until it is fenced: " + ev.Err.Error()
+		text := "cannot fence gateway incarnation " + string(ev.Incarnation) + ", so its ANA groups are not taken over yet: " + ev.Err.Error()
 		e.alarm(Alarm{Kind: AlarmFence, Gateway: e.cfg.Name, Text: text})
 		return
 	}

@@ -43,8 +43,8 @@ func (h holdings) ids() []ID {
 	return all
 }
 
-// giveWay stops groups that this incarnation no longer owns according to the store.
-func (h holdings) giveWay(e *Engine) {
+// dropUnowned stops groups that this incarnation no longer owns according to the store.
+func (h holdings) dropUnowned(e *Engine) {
 	for _, id := range h.ids() {
 		o := e.view.owner(id)
 		if o != nil && o.err != nil && !errors.Is(o.err, errLater) {
@@ -58,7 +58,7 @@ func (h holdings) giveWay(e *Engine) {
 
 // reconcile starts and stops groups according to the store.
 func (e *Engine) reconcile() {
-	e.held.giveWay(e)
+	e.held.dropUnowned(e)
 	for i := range e.view.owners {
 		o := &e.view.owners[i]
 		id, ok := ownerID(o.Key)
@@ -191,7 +191,7 @@ func (e *Engine) timeouts() {
 		switch h.phase {
 		case draining:
 			if e.now >= over {
-				e.drainFailed(id, "commands under way have not ended in time")
+				e.drainFailed(id, "commands in progress did not end in time")
 			} else {
 				e.at(over)
 			}
@@ -201,7 +201,7 @@ func (e *Engine) timeouts() {
 	}
 	if e.leaving > 0 && e.stage != outside && e.stage != left {
 		if over := e.leaving + e.cfg.LeaveTimeout; e.now >= over || e.stage == joining {
-			e.quit("the gateway was to leave")
+			e.quit("the gateway is leaving the group")
 		} else {
 			e.at(over)
 		}
@@ -267,7 +267,7 @@ func (e *Engine) drainFailed(id ID, why string) {
 	h, m := e.held[id], e.view.move(id)
 	e.alarm(Alarm{Kind: AlarmDrain, Gateway: e.cfg.Name, Group: id, Text: why})
 	if m != nil && m.value.Must {
-		e.quit("a group that has to move could not be drained: " + why)
+		e.quit("an ANA group that must move could not be drained: " + why)
 		return
 	}
 	h.refused = true

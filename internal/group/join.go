@@ -24,7 +24,7 @@ func (e *Engine) join() {
 	if !r.supersede() {
 		return
 	}
-	r.bury()
+	r.fencePast()
 	slot, ok := r.slot()
 	if !ok {
 		return
@@ -59,10 +59,10 @@ func (r *registration) supersede() bool {
 		}
 		return true
 	}
-	p := r.pulses[m.value.Incarnation]
+	p := r.observed[m.value.Incarnation]
 	if !slices.Contains(r.past, m.value.Incarnation) {
 		if p.beaten {
-			r.alarm(Alarm{Kind: AlarmNameInUse, Gateway: r.cfg.Name, Text: fmt.Sprintf("another gateway with this name is alive, at %s: give each its own (--gateway, or group.gateway in its file)", strings.Join(m.value.Addresses, ", "))})
+			r.alarm(Alarm{Kind: AlarmNameInUse, Gateway: r.cfg.Name, Text: fmt.Sprintf("another gateway with this name is running, at %s: give each gateway its own name (--gateway, or group.gateway in the configuration)", strings.Join(m.value.Addresses, ", "))})
 		}
 		if silent := p.at + 2*r.cfg.Interval; r.now < silent {
 			r.at(silent)
@@ -75,10 +75,10 @@ func (r *registration) supersede() bool {
 	return true
 }
 
-// bury writes the fence records of incarnations of this process whose registrations are gone, for example because they
+// fencePast writes the fence records of incarnations of this process whose registrations are gone, for example because they
 // were removed from the store by hand. No other gateway knows their storage addresses, so none could take over their
 // groups.
-func (r *registration) bury() {
+func (r *registration) fencePast() {
 	registered := r.view.member(r.cfg.Name)
 	for _, inc := range r.past {
 		if r.view.owns(inc) && r.view.fence(inc) == nil && (registered == nil || registered.value.Incarnation != inc) {
@@ -106,7 +106,7 @@ func (r *registration) slot() (int, bool) {
 		}
 	}
 	r.alarm(Alarm{Kind: AlarmNoSlot, Gateway: r.cfg.Name,
-		Text: fmt.Sprintf("all %d ranges of controller identifiers are taken: remove a gateway that is no more", r.cfg.Slots)})
+		Text: fmt.Sprintf("all %d ranges of controller identifiers are in use: remove a gateway that no longer exists (nvmeof gateway remove)", r.cfg.Slots)})
 	return 0, false
 }
 
@@ -130,7 +130,7 @@ func (e *Engine) update() *state.Txn {
 // gateways fence it: see timeouts.
 func (e *Engine) leave() {
 	own := e.own()
-	if !own.value.Leaving || e.view.owns(e.inc) || len(e.held) > 0 || (newcomer{e}).awaited() {
+	if !own.value.Leaving || e.view.owns(e.inc) || len(e.held) > 0 || (sessionFinder{e}).awaited() {
 		return
 	}
 	m := own.value

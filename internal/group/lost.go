@@ -24,10 +24,10 @@ type floor struct {
 	beat  state.Revision // revision of this gateway's own heartbeat, if its key exists; 0: none was executed
 }
 
-// A witness is the part of an engine that detects a loss.
-type witness struct{ *Engine }
+// A lossDetector is the part of an engine that detects a loss of entries of the store.
+type lossDetector struct{ *Engine }
 
-func (e witness) floor() floor {
+func (e lossDetector) floor() floor {
 	f := floor{store: max(e.loss.seen, e.view.revision)}
 	if e.beats.through {
 		f.beat = e.beats.carried
@@ -37,7 +37,7 @@ func (e witness) floor() floor {
 
 // missed reports whether a read proves that the store has lost entries. If other users share the store, its revision
 // may have grown again; that of the own heartbeat has not.
-func (e witness) missed(f floor, s state.Snapshot) bool {
+func (e lossDetector) missed(f floor, s state.Snapshot) bool {
 	if s.Revision < f.store {
 		return true
 	}
@@ -51,17 +51,17 @@ func (e witness) missed(f floor, s state.Snapshot) bool {
 }
 
 // lose starts over with the store's present content. The same revision of a key may have a different value now.
-func (e witness) lose() {
+func (e lossDetector) lose() {
 	e.loss = loss{over: e.now + e.cfg.LeaseTerm + e.cfg.Term}
-	e.view, e.pulses = view{}, map[Incarnation]pulse{}
+	e.view, e.observed = view{}, map[Incarnation]observation{}
 	e.store.restart(e.now)
 	e.beats.unsure, e.beats.carried = true, 0
-	e.alarm(Alarm{Kind: AlarmStore, Text: "the store has lost what it had: was it restored from a copy? What other gateways own by that is not served here any more, and nothing moves for a while; " +
-		"stop gateways that do not reach the store, which go on with what they had"})
+	e.alarm(Alarm{Kind: AlarmStore, Text: "the group's store has lost entries: was it restored from a backup? ANA groups that other gateways own according to it are no longer served here, and no ANA group moves for a while; " +
+		"stop gateways that cannot reach the store, because they continue to serve what they owned before"})
 }
 
 // lost reports whether the store has lost entries recently. While it does, groups are only given up.
-func (e witness) lost() bool {
+func (e lossDetector) lost() bool {
 	if e.now >= e.loss.over {
 		return false
 	}

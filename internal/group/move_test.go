@@ -134,8 +134,8 @@ func TestMoveErrors(t *testing.T) {
 		command Command
 		want    string
 	}{
-		{Command{Kind: MoveGroup, Group: 5, Gateway: "d"}, "leaves"},
-		{Command{Kind: MoveGroup, Group: 1, Gateway: "b"}, `backend is "none"`},
+		{Command{Kind: MoveGroup, Group: 5, Gateway: "d"}, "is leaving"},
+		{Command{Kind: MoveGroup, Group: 1, Gateway: "b"}, `fencing "none"`},
 		{Command{Kind: MoveGroup, Group: 1, Gateway: "c"}, "no gateway c"},
 		{Command{Kind: MoveGroup, Group: 2, Gateway: "b"}, "no owner"},
 		{Command{Kind: MoveGroup, Group: 3, Gateway: "b"}, "no ANA group 3"},
@@ -173,7 +173,7 @@ func TestDrainHangs(t *testing.T) {
 			drains++
 		}
 	}
-	if drains != 2 || len(a.serving) != 2 || a.inc != "a.1" || !a.alarmed(AlarmDrain, "not ended") {
+	if drains != 2 || len(a.serving) != 2 || a.inc != "a.1" || !a.alarmed(AlarmDrain, "did not end") {
 		t.Errorf("%d drains, serves %v, %v", drains, a.serving, a.log)
 	}
 	a.step(Command{Kind: DrainGateway, Gateway: "a"})

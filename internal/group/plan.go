@@ -199,7 +199,7 @@ func (p *planner) balance() (n int) {
 		if p.plan.balancing = p.lasts(from, from.sum-to.sum > enough, idle); !p.plan.balancing {
 			return n
 		}
-		g, weight := p.worthiest(from, to, mean/10, moved)
+		g, weight := p.bestMove(from, to, mean/10, moved)
 		if g == nil {
 			return n
 		}
@@ -260,9 +260,9 @@ func (p *planner) extremes() (from, to *candidate, mean uint64) {
 	return from, to, mean / uint64(len(p.cs))
 }
 
-// worthiest returns the group whose move minimizes the greater of the two gateways' sums. A move that makes the other
+// bestMove returns the group whose move minimizes the greater of the two gateways' sums. A move that makes the other
 // gateway the one with more I/O must gain at least margin.
-func (p *planner) worthiest(from, to *candidate, margin uint64, moved map[ID]bool) (found *Group, weight uint64) {
+func (p *planner) bestMove(from, to *candidate, margin uint64, moved map[ID]bool) (found *Group, weight uint64) {
 	least, apart := from.sum, from.sum-to.sum
 	for i := range p.groups {
 		g := &p.groups[i]

@@ -47,16 +47,16 @@ func (r *registration) inherit() Incarnation {
 	return now
 }
 
-// A newcomer is a gateway that does not know its session yet.
-type newcomer struct{ *Engine }
+// A sessionFinder is the part of an engine that finds the session of a gateway that does not know it yet.
+type sessionFinder struct{ *Engine }
 
-// settle finds the session of a newcomer: the session of another gateway that is seen to be alive, or a new one if all
+// settle finds the session of this gateway: the session of another gateway that is seen to be alive, or a new one if all
 // gateways of the last session have ended. Until it knows one or the other it waits. A gateway that is fenced before
 // another gateway of its session has seen this one alive counts as ended, although its process may continue.
 //
 // Each of these changes writes the session, even if it does not change, so that one of two concurrent gateways sees
 // what the other has done.
-func (e newcomer) settle() *state.Txn {
+func (e sessionFinder) settle() *state.Txn {
 	own := e.own()
 	if own.value.Session != "" {
 		return nil
@@ -69,7 +69,7 @@ func (e newcomer) settle() *state.Txn {
 			continue
 		}
 		open = true
-		if m.err == nil && e.pulses[m.value.Incarnation].beaten {
+		if m.err == nil && e.observed[m.value.Incarnation].beaten {
 			t.If = append(t.If, state.Compare{Key: m.Key, Revision: m.Revision})
 			return e.enter(t, own, id)
 		}
@@ -82,7 +82,7 @@ func (e newcomer) settle() *state.Txn {
 
 // awaited reports whether a leaving gateway must stay for a while because another one has come that does not know its
 // session yet. If both were present at one time the session does not end.
-func (e newcomer) awaited() bool {
+func (e sessionFinder) awaited() bool {
 	own, until := e.own(), e.leaving+e.cfg.Term
 	if own.value.Session == "" || e.now >= until {
 		return false
@@ -97,7 +97,7 @@ func (e newcomer) awaited() bool {
 }
 
 // enter completes a transaction by which this gateway becomes part of a session.
-func (e newcomer) enter(t *state.Txn, own *entry[Member], id Incarnation) *state.Txn {
+func (e sessionFinder) enter(t *state.Txn, own *entry[Member], id Incarnation) *state.Txn {
 	m := own.value
 	m.Session = id
 	t.Then = append(t.Then, e.view.continued(id), put(own.Key, encode(m, own.Value)))

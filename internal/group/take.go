@@ -7,8 +7,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// A taker is the part of an engine that decides about takeovers.
-type taker struct{ *Engine }
+// A takeover is the part of an engine that decides about takeovers.
+type takeover struct{ *Engine }
 
 // An orphan is a group whose owner has ended, or that has none.
 type orphan struct {
@@ -21,7 +21,7 @@ type orphan struct {
 
 // orphans returns the orphans. A group whose owner is neither registered nor fenced is not an orphan: nothing is known
 // that would keep that owner from writing.
-func (e taker) orphans() (all []orphan) {
+func (e takeover) orphans() (all []orphan) {
 	for i := range e.groups {
 		g := &e.groups[i]
 		o := orphan{group: g, owner: e.view.owner(g.ID), backend: g.Backend}
@@ -33,8 +33,8 @@ func (e taker) orphans() (all []orphan) {
 			v := &o.owner.value
 			if o.fence = e.view.fence(v.Incarnation); o.fence == nil {
 				if m := e.view.member(v.Owner); m == nil || m.value.Incarnation != v.Incarnation {
-					e.refuse(g.ID, v, "it is neither registered nor fenced, since somebody has changed the store: restore the value of "+memberKey(v.Owner)+
-						", or, once no process of that gateway is left and the storage refuses its clients, remove "+o.owner.Key)
+					e.refuse(g.ID, v, "its owner is neither registered nor fenced, because the group's store was changed by hand: restore the key "+memberKey(v.Owner)+
+						", or, when no process of that gateway is running and the storage refuses its clients, remove the key "+o.owner.Key)
 				}
 				continue
 			}
@@ -47,7 +47,7 @@ func (e taker) orphans() (all []orphan) {
 
 // removed returns the orphans that are no longer configured, unless this gateway lacks the configuration. They are
 // fenced like others and then have no owner. So the gateway that owned them can be removed, and its fence ends.
-func (e taker) removed() (all []orphan) {
+func (e takeover) removed() (all []orphan) {
 	if e.behind {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (e taker) removed() (all []orphan) {
 	return all
 }
 
-// stricter returns the rules for a takeover if the configurations of owner and taker differ.
+// stricter returns the rules for a takeover if the configurations of the two owners differ.
 func stricter(a, b Backend) Backend {
 	switch {
 	case a == None || b == None:
@@ -76,14 +76,14 @@ func stricter(a, b Backend) Backend {
 	return Fenced
 }
 
-func (e taker) refuse(id ID, o *Owner, why string) {
+func (e takeover) refuse(id ID, o *Owner, why string) {
 	e.alarm(Alarm{Kind: AlarmRefused, Gateway: o.Owner, Group: id,
-		Text: fmt.Sprintf("ANA group %d is not taken over from %s (%s): %s; without a fence both would write", id, o.Owner, o.Incarnation, why)})
+		Text: fmt.Sprintf("ANA group %d is not taken over from gateway %s (incarnation %s): %s; without a fence both gateways could write", id, o.Owner, o.Incarnation, why)})
 }
 
 // assigned returns the orphans that this gateway must take. All gateways derive the same result from the same state; if
 // they differ, the store decides.
-func (e taker) assigned() (mine []orphan) {
+func (e takeover) assigned() (mine []orphan) {
 	all := e.orphans()
 	if len(all) == 0 {
 		return nil
@@ -102,7 +102,7 @@ func (e taker) assigned() (mine []orphan) {
 	return mine
 }
 
-func (e taker) bestFor(cs []*candidate, o orphan) *candidate {
+func (e takeover) bestFor(cs []*candidate, o orphan) *candidate {
 	if o.backend == None && o.owner != nil && o.owner.value.Owner != "" { // the gateway with the data
 		return named(cs, o.owner.value.Owner)
 	}
@@ -119,10 +119,10 @@ func (e taker) bestFor(cs []*candidate, o orphan) *candidate {
 
 // take makes this gateway the owner of orphans.
 func (e *Engine) take() *state.Txn {
-	own, taker := e.own(), taker{e}
+	own, tk := e.own(), takeover{e}
 	var c change
-	for _, o := range taker.assigned() {
-		if c.full() || !taker.proven(o) {
+	for _, o := range tk.assigned() {
+		if c.full() || !tk.proven(o) {
 			continue
 		}
 		key, next := ownerKey(o.group.ID), Owner{Version: version, Owner: e.cfg.Name, Incarnation: e.inc, Epoch: e.latest.after(0, o.group.ID), Phase: Owned, Backend: o.group.Backend}
@@ -139,7 +139,7 @@ func (e *Engine) take() *state.Txn {
 		}
 		c.compare(key, e.view.owners.revision(key))
 		c.put(key, encode(next, before))
-		taker.succeed(&o)
+		tk.succeed(&o)
 		if m := e.view.move(o.group.ID); m != nil {
 			c.remove(m.Key, m.Revision)
 		}
@@ -148,13 +148,13 @@ func (e *Engine) take() *state.Txn {
 }
 
 // proven reports whether the previous owner cannot write any more.
-func (e taker) proven(o orphan) bool {
+func (e takeover) proven(o orphan) bool {
 	if o.fence == nil {
 		return true
 	}
 	f := &o.fence.value
 	if o.backend == None {
-		return true // the taker is the same gateway
+		return true // the new owner is the same gateway
 	}
 	if over := e.leaseOver(f); o.leased && e.now < over {
 		e.at(over)
@@ -162,11 +162,11 @@ func (e taker) proven(o orphan) bool {
 	}
 	if o.backend == Lease {
 		e.alarm(Alarm{Kind: AlarmUnfenced, Gateway: f.Name, Group: o.group.ID,
-			Text: fmt.Sprintf("ANA group %d was taken over from %s after the term of the lease, unfenced: the storage of this group cannot fence", o.group.ID, f.Name)})
+			Text: fmt.Sprintf("ANA group %d was taken over from gateway %s without a fence, after its lease expired: the storage of this ANA group cannot fence a gateway", o.group.ID, f.Name)})
 		return true
 	}
 	if len(f.Storage) == 0 {
-		e.refuse(o.group.ID, &o.owner.value, "the addresses of its storage clients are not known")
+		e.refuse(o.group.ID, &o.owner.value, "the addresses of the gateway's storage clients are not known, so the storage cannot be told to refuse them")
 		return false
 	}
 	return e.fences.hold(f.Incarnation, e.now, e.cfg.FenceRenew)
@@ -174,8 +174,8 @@ func (e taker) proven(o orphan) bool {
 
 // leaseOver returns when the owner of leases has stopped: a whole term after its last heartbeat was seen. If this
 // gateway has not seen that heartbeat, it is a term after the fence record was seen, which no heartbeat follows.
-func (e taker) leaseOver(f *FenceRecord) time.Duration {
-	p := e.pulses[f.Incarnation]
+func (e takeover) leaseOver(f *FenceRecord) time.Duration {
+	p := e.observed[f.Incarnation]
 	if p.revision != 0 && p.revision == f.Beat {
 		return p.at + e.cfg.LeaseTerm
 	}

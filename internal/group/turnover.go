@@ -70,10 +70,10 @@ func (t turnovers) read(v *view, own Incarnation, now time.Duration) {
 }
 
 // succeed notes why this gateway is about to take an orphan.
-func (e taker) succeed(o *orphan) {
+func (e takeover) succeed(o *orphan) {
 	t := turnover{reason: ReasonFree, since: e.now, taken: true}
 	if o.fence != nil {
-		t.reason, t.since = ReasonDead, e.pulses[o.fence.value.Incarnation].at
+		t.reason, t.since = ReasonDead, e.observed[o.fence.value.Incarnation].at
 	}
 	if o.owner != nil {
 		t.epoch = o.owner.value.Epoch

@@ -199,9 +199,9 @@ func decode(b []byte, v any) error {
 	}
 	switch of := reflect.ValueOf(v).Elem().FieldByName("Version").Int(); {
 	case of < 1:
-		return errors.New("a value without a version, which no gateway has made: it is damaged")
+		return errors.New("the value is damaged: it has no version, so no gateway wrote it")
 	case of > version:
-		return fmt.Errorf("a value %w %d, of which this gateway knows %d: upgrade it", errLater, of, version)
+		return fmt.Errorf("the value is %w %d, but this gateway knows only %d: upgrade this gateway", errLater, of, version)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestUnknownFields(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	for value, want := range map[string]string{
-		`{"version":2,"epoch":1}`:  "version 2, of which this gateway knows 1",
+		`{"version":2,"epoch":1}`:  "version 2, but this gateway knows only 1",
 		`{"version":1,"epoch":-1}`: "epoch",
 		`damaged`:                  "invalid",
 	} {

@@ -115,7 +115,7 @@ func (v *view) unreadable() (key string, err error) {
 // orRemove returns further advice for a value that cannot be read, if it only contains an order of an administrator.
 func orRemove(key string) string {
 	if strings.HasPrefix(key, movePrefix) || strings.HasPrefix(key, orderPrefix) {
-		return ", or remove it, which takes the order back"
+		return ", or remove the key, which withdraws the administrator's order"
 	}
 	return ""
 }

@@ -17,9 +17,9 @@ func Explain(doing string, errno unix.Errno) error {
 	case 0:
 		return nil
 	case unix.ETIMEDOUT:
-		hint = ": the monitors did not answer: see whether the cluster is up, and whether the addresses in ceph.conf are right"
+		hint = ": the monitors did not answer: check that the cluster is running and that the addresses in ceph.conf are correct"
 	case unix.EACCES, unix.EPERM:
-		hint = ": the cluster does not allow that to the client: see its keyring and capabilities (profile rbd)"
+		hint = ": the client is not permitted to do this: check its keyring and its capabilities (profile rbd)"
 	case Blocklisted:
 		hint = ": the cluster has blocklisted this client (ceph osd blocklist ls)"
 	}

@@ -68,7 +68,7 @@ func Fill(ctx context.Context, name string, in io.Reader, b []byte) (n int, err 
 func read(ctx context.Context, name string, content func(io.Reader) ([]byte, error), w wait) ([]byte, error) {
 	if w.whole > 0 {
 		var cancel func()
-		ctx, cancel = context.WithTimeoutCause(ctx, w.whole, fmt.Errorf("it has not been read to its end after %v", w.whole))
+		ctx, cancel = context.WithTimeoutCause(ctx, w.whole, fmt.Errorf("it could not be read to its end within %v", w.whole))
 		defer cancel()
 	}
 	r := reader{name: name, content: content, first: w.first}

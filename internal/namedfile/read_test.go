@@ -88,7 +88,7 @@ func TestReadNothing(t *testing.T) {
 	}
 	defer f.Close()
 	_, err = read(t.Context(), name, io.ReadAll, wait{50 * time.Millisecond, time.Minute})
-	if err == nil || !strings.Contains(err.Error(), "has not been read to its end after 50ms") {
+	if err == nil || !strings.Contains(err.Error(), "could not be read to its end within 50ms") {
 		t.Errorf("a silent writer: %v", err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -108,18 +108,18 @@ func (s *Staged) stage(text []byte, o Options) error {
 	case err != nil:
 		return err
 	case !old.Mode().IsRegular():
-		return errors.New("it is no file that can be replaced")
+		return errors.New("it is not a regular file, and cannot be replaced")
 	}
 	if err := s.create(); err != nil {
 		return err
 	}
 	_, err = s.file.Write(text)
-	return errors.Join(err, s.dress(s.file, old, o), s.file.Sync())
+	return errors.Join(err, s.copyAttributes(s.file, old, o), s.file.Sync())
 }
 
-// dress gives the new file the owner, group, mode and access list of the old one, or, if there is none, those for a new
+// copyAttributes gives the new file the owner, group, mode and access list of the old one, or, if there is none, those for a new
 // file in its folder.
-func (s *Staged) dress(f *os.File, old fs.FileInfo, o Options) error {
+func (s *Staged) copyAttributes(f *os.File, old fs.FileInfo, o Options) error {
 	mode := fs.FileMode(0o600)
 	like := old
 	if like == nil {

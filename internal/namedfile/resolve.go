@@ -75,5 +75,5 @@ func trusted(link string, info fs.FileInfo) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is a symbolic link of user %d to what is not that user's: as root it is not followed; name the file itself", link, owner.Uid)
+	return fmt.Errorf("%s is a symbolic link of user %d to a file of another user, which root does not follow: give the path of the file itself", link, owner.Uid)
 }

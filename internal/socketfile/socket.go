@@ -78,9 +78,9 @@ func listen(path string) (s *Socket, err error) {
 
 func placeHint(path string, err error) string {
 	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("make that folder, as by mkdir -p %s, or give another path", shell.Quote(dir))
+		return fmt.Sprintf("create that directory (mkdir -p %s), or give another path", shell.Quote(dir))
 	}
-	return fmt.Sprintf("give a path in a folder that user %d may write to", os.Geteuid())
+	return fmt.Sprintf("give a path in a directory that user %d may write to", os.Geteuid())
 }
 
 // checkPath rejects a path that cannot be that of a socket in the file system.
@@ -89,9 +89,9 @@ func checkPath(path string) error {
 	case path == "":
 		return errors.New("a socket needs a path")
 	case len(path) > maxPath:
-		return fmt.Errorf("%s has %d characters, and a socket's path %d at most", path, len(path), maxPath)
+		return fmt.Errorf("%s has %d characters, but the path of a socket at most %d", path, len(path), maxPath)
 	case path[0] == '@': // the net package uses such names for sockets outside the file system
-		return fmt.Errorf("%s is no path of a socket: give ./%s, or an absolute path", path, path)
+		return fmt.Errorf("%s is not a path: give ./%s or an absolute path for the socket", path, path)
 	}
 	return nil
 }
@@ -100,14 +100,14 @@ func checkPath(path string) error {
 type TakenError struct{ Path string }
 
 func (e *TakenError) Error() string {
-	return e.Path + " is served by another process: end that, or choose another path"
+	return e.Path + " is served by another process: end it, or choose another path"
 }
 
 // An OccupiedError says that the file at the path is not a socket.
 type OccupiedError struct{ Path string }
 
 func (e *OccupiedError) Error() string {
-	return e.Path + " is there and is no socket; give another path, or move it away"
+	return e.Path + " exists and is not a socket: give another path, or move it away"
 }
 
 // Vacant returns the error with which [Listen] would reject a path, as far as can be seen without making the socket.
@@ -141,7 +141,7 @@ func removeDead(path string) error {
 		return err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a socket that no process serves: %w", err)
+		return fmt.Errorf("remove the socket of a process that has ended: %w", err)
 	}
 	return nil
 }

@@ -112,8 +112,8 @@ func TestListen(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"dead": "", "new": "", "served": "is served by another process", "full": "is served by another process",
-		"file": "is no socket", "link": "is no socket", "none/s": "make that folder", "file/s": "not a directory",
-		strings.Repeat("x", 120): "107 at most",
+		"file": "is not a socket", "link": "is not a socket", "none/s": "create that directory", "file/s": "not a directory",
+		strings.Repeat("x", 120): "at most 107",
 	} {
 		vacant := Vacant(at(name))
 		l, err := NewListener(at(name))

@@ -275,7 +275,7 @@ func TestSocket(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(file); err == nil || !strings.Contains(err.Error(), "is there and is no socket") {
+	if _, err := Listen(file); err == nil || !strings.Contains(err.Error(), "exists and is not a socket") {
 		t.Errorf("%v where a file is", err)
 	}
 	stale := filepath.Join(r.dir, "stale")

@@ -206,7 +206,7 @@ func TestRemovedWhileServed(t *testing.T) {
 			mishap{func() error { return os.Rename(path+"2", path) }, ""},
 			mishap{func() error { return os.Remove(path) }, "was removed while it is served"},
 			mishap{func() error { return os.WriteFile(path+"3", nil, 0o600) }, "was removed while it is served"},
-			mishap{func() error { return os.Rename(path+"3", path) }, "is another file now than the one that is served, which has no name any more"},
+			mishap{func() error { return os.Rename(path+"3", path) }, "was replaced by another file while it is served: the content of the served file is lost"},
 		)
 		if n := r.logs.FilterMessageSnippet("is no longer at its path").Len(); n != 3 {
 			t.Errorf("%d lines in the log, want 3", n)
@@ -227,7 +227,7 @@ func TestGrowAfterReplaced(t *testing.T) {
 	}
 	larger := r.doc(strings.Replace(first, "size: 1MiB", "size: 2MiB", 1))
 	for _, o := range []Options{{DryRun: true}, {}} {
-		if _, err := r.Apply(larger, o); err == nil || !strings.Contains(err.Error(), "another file now than the one that is served") {
+		if _, err := r.Apply(larger, o); err == nil || !strings.Contains(err.Error(), "replaced by another file while it is served") {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -43,7 +43,7 @@ func TestListenBeside(t *testing.T) {
 	if err := os.Mkdir(env["TMPDIR"], 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenBeside(getenv, uid, long); err == nil || !strings.Contains(err.Error(), "107 at most") {
+	if _, err := ListenBeside(getenv, uid, long); err == nil || !strings.Contains(err.Error(), "at most 107") {
 		t.Errorf("too long a path: %v", err)
 	}
 	if got, want := Sockets(getenv, uid), []string{first.Path(), again.Path()}; !sameSet(got, want) {

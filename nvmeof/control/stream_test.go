@@ -144,7 +144,7 @@ func TestCaptureDevices(t *testing.T) {
 		}
 		body.Close()
 	})
-	if len(said) != 2 || !strings.Contains(said[0], "is captured no more") || !strings.Contains(said[1], "is captured from") {
+	if len(said) != 2 || !strings.Contains(said[0], "is no longer captured") || !strings.Contains(said[1], "is captured from") {
 		t.Errorf("%q, %v", said, err)
 	}
 }

@@ -119,7 +119,7 @@ func TestSocketRemoved(t *testing.T) {
 			t.Fatal(step)
 		}
 	}
-	wants("cannot be created again: " + path + " is there and is no socket")
+	wants("cannot be created again: " + path + " exists and is not a socket")
 	if err := os.Rename(path, aside); err != nil {
 		t.Fatal(err)
 	}

@@ -482,7 +482,7 @@ func TestSocket(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(Config{Socket: path}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(Config{Socket: path}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("another file: %v", err)
 	}
 	if _, err := Listen(Config{Socket: filepath.Join(t.TempDir(), strings.Repeat("x", 120))}); err == nil {

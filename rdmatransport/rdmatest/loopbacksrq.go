@@ -50,7 +50,7 @@ func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
 	}
 	s, ok := shared.(*sharedReceiveQueue)
 	if !ok || s.domain != q.domain || s.cq != q.cq || s.closed {
-		return errors.New("loopback: the shared receive queue is not of the queue pair's domain and completion queue, or closed")
+		return errors.New("loopback: the shared receive queue belongs to another domain or completion queue than the queue pair, or closed")
 	}
 	q.shared, q.cfg.MaxRecv = s, 1
 	q.cfg.MaxSGE = max(q.cfg.MaxSGE, s.maxSGE)

@@ -89,15 +89,15 @@ func (s *shard) checkMoved(x *movedQueuePair) error {
 	remote := x.Remote.Addr()
 	switch {
 	case x.Version != movedVersion:
-		return fmt.Errorf("softroce: the state of a queue pair has version %d, this program knows %d", x.Version, movedVersion)
+		return fmt.Errorf("softroce: the state of a queue pair has version %d, but this program supports version %d", x.Version, movedVersion)
 	case x.QPN < 16 || x.QPN >= 0xffffff:
-		return fmt.Errorf("softroce: %#x is no queue pair's number", x.QPN)
+		return fmt.Errorf("softroce: %#x is not a queue pair number", x.QPN)
 	case int(x.QPN)%n != s.index:
-		return fmt.Errorf("softroce: queue pair %#x is of completion queue %d, not %d", x.QPN, int(x.QPN)%n, s.index)
+		return fmt.Errorf("softroce: queue pair %#x belongs to completion queue %d, not %d", x.QPN, int(x.QPN)%n, s.index)
 	case s.qps[x.QPN] != nil:
 		return fmt.Errorf("softroce: queue pair %#x is adopted already", x.QPN)
 	case x.Local.Addr() != s.dev.addr:
-		return fmt.Errorf("softroce: queue pair %#x is of %v, not of %v", x.QPN, x.Local.Addr(), s.dev.addr)
+		return fmt.Errorf("softroce: queue pair %#x belongs to device %v, not %v", x.QPN, x.Local.Addr(), s.dev.addr)
 	case !remote.IsValid() || remote.Is4() != s.dev.addr.Is4() || remote.Is4In6():
 		return fmt.Errorf("softroce: %v cannot be the peer of %v", remote, s.dev.addr)
 	case x.ID == 0:

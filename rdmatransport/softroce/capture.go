@@ -31,7 +31,7 @@ type capture struct {
 	taps []*tap              // of the shards in use (the mailboxes of others are never emptied); guarded by dev.mu
 	only []rdmatransport.QPN // guarded by dev.mu
 
-	spare   []*tapBox // one for each tap, exchanged for the shard's in Read
+	spare   []*tapBuffer // one for each tap, exchanged for the shard's in Read
 	counts  []tapCounts
 	packets []rdmatransport.CapturedPacket
 	bytes   []byte // that packets refers to
@@ -69,7 +69,7 @@ func (d *Device) Capture(cfg rdmatransport.CaptureConfig) (rdmatransport.Capture
 
 // tap starts the capture on s, the next shard in use. dev.mu must be held.
 func (c *capture) tap(s *shard) {
-	t := &tap{dev: c.dev, keep: c.keep, box: newTapBox(c.buffer)}
+	t := &tap{dev: c.dev, keep: c.keep, box: newTapBuffer(c.buffer)}
 	c.taps = append(c.taps, t)
 	only := c.only
 	s.do(func() {
@@ -118,7 +118,7 @@ func (c *capture) Close() {
 // A filled is the box that a shard returns in exchange for an empty one.
 type filled struct {
 	shard int
-	box   *tapBox
+	box   *tapBuffer
 	tapCounts
 }
 
@@ -126,7 +126,7 @@ type filled struct {
 func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 	taps := c.tapped()
 	for len(c.spare) < len(taps) {
-		c.spare, c.counts = append(c.spare, newTapBox(c.buffer)), append(c.counts, tapCounts{})
+		c.spare, c.counts = append(c.spare, newTapBuffer(c.buffer)), append(c.counts, tapCounts{})
 	}
 	all := make(chan filled, len(taps))
 	for i, t := range taps {
@@ -149,7 +149,7 @@ func (c *capture) Read(ctx context.Context) (rdmatransport.Captured, error) {
 		case <-ctx.Done():
 			return rdmatransport.Captured{}, context.Cause(ctx)
 		case <-late.C:
-			return rdmatransport.Captured{}, fmt.Errorf("softroce: %v: %d of %d completion queues that were created have not been polled for %v: who drives them hangs",
+			return rdmatransport.Captured{}, fmt.Errorf("softroce: %v: %d of %d completion queues have not been polled for %v: the program that polls them hangs",
 				c.dev.addr, len(taps)-answered, len(taps), readTime)
 		}
 	}

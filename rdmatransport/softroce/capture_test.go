@@ -179,7 +179,7 @@ func TestCaptureUndriven(t *testing.T) {
 			t.Errorf("%+v", s.tap)
 		}
 		begin := time.Now()
-		if _, err := c.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 1 completion queues that were created have not been polled") || time.Since(begin) != readTime {
+		if _, err := c.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 1 completion queues have not been polled") || time.Since(begin) != readTime {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 		c.Close()
@@ -219,7 +219,7 @@ func TestCaptureOfHeaders(t *testing.T) {
 // TestTapAllocates: a tap does not allocate, whether or not there is room.
 func TestTapAllocates(t *testing.T) {
 	data := make([]byte, 1000)
-	tap := &tap{dev: &Device{start: time.Now()}, all: true, keep: 200, box: newTapBox(64 << 10)}
+	tap := &tap{dev: &Device{start: time.Now()}, all: true, keep: 200, box: newTapBuffer(64 << 10)}
 	at := netip.MustParseAddrPort("192.0.2.1:4791")
 	if n := testing.AllocsPerRun(1000, func() { tap.managed(at, at, 0, data) }); n != 0 {
 		t.Errorf("%v allocations for each packet", n)

@@ -75,14 +75,14 @@ func (c *connection) confirm() {
 }
 
 // errUsed: a second exchange would replace the first connection, whose peer would then not be told of its end.
-var errUsed = errors.New("softroce: the queue pair has had a connection, or the attempt at one, already: make another")
+var errUsed = errors.New("softroce: the queue pair was already used for a connection or an attempt at one: create another")
 
 // Connect implements rdmatransport.Device.
 func (d *Device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to netip.AddrPort, p rdmatransport.ConnParams) (rdmatransport.ConnReply, error) {
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.shard.dev != d:
-		return rdmatransport.ConnReply{}, errors.New("softroce: the queue pair is not of this device")
+		return rdmatransport.ConnReply{}, errors.New("softroce: the queue pair belongs to another device")
 	case to.Addr().Unmap().Is4() != d.addr.Is4():
 		return rdmatransport.ConnReply{}, fmt.Errorf("softroce: %v and %v are of different address families", to.Addr(), d.addr)
 	case len(p.PrivateData) > rdmatransport.MaxRequestData:

@@ -106,15 +106,15 @@ func Open(cfg Config) (*Device, error) {
 func (c *Config) check() error {
 	switch {
 	case !c.Addr.IsValid():
-		return errors.New("Config.Addr is missing: an address of this machine, which the device is")
+		return errors.New("Config.Addr is missing: want an address of this machine")
 	case c.PathMTU != 0 && (c.PathMTU < 256 || c.PathMTU > 4096):
-		return fmt.Errorf("Config.PathMTU is %d: 256 to 4096, or 0 for what the route carries", c.PathMTU)
+		return fmt.Errorf("Config.PathMTU is %d: want 256 to 4096, or 0 for the path MTU of the route", c.PathMTU)
 	case c.ReceiveBuffer < 0:
-		return fmt.Errorf("Config.ReceiveBuffer is %d: at least 0", c.ReceiveBuffer)
+		return fmt.Errorf("Config.ReceiveBuffer is %d: want at least 0", c.ReceiveBuffer)
 	case c.AckTimeout < 0:
-		return fmt.Errorf("Config.AckTimeout is %v: at least 0", c.AckTimeout)
+		return fmt.Errorf("Config.AckTimeout is %v: want at least 0", c.AckTimeout)
 	case c.ConfirmTimeout < 0:
-		return fmt.Errorf("Config.ConfirmTimeout is %v: at least 0", c.ConfirmTimeout)
+		return fmt.Errorf("Config.ConfirmTimeout is %v: want at least 0", c.ConfirmTimeout)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (m *manager) listen(l *listener, port uint16) error {
 	l.service = wire.TCPService(port)
 	l.addr = netip.AddrPortFrom(m.shard.dev.addr, port)
 	if m.listeners[l.service] != nil {
-		return fmt.Errorf("softroce: %v is listened on already", l.addr)
+		return fmt.Errorf("softroce: already listening on %v", l.addr)
 	}
 	m.listeners[l.service] = l
 	m.engine.Listen(l.service)
@@ -137,7 +137,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.shard.dev != m.shard.dev:
-		return errors.New("softroce: the queue pair is not of this device")
+		return errors.New("softroce: the queue pair belongs to another device")
 	case len(p.PrivateData) > rdmatransport.MaxReplyData:
 		return fmt.Errorf("softroce: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxReplyData)
 	case r.answered.Swap(true):

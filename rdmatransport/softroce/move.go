@@ -168,7 +168,7 @@ func (d *Device) checkMoved(st *movedDevice) error {
 	case st.Provider != "softroce":
 		return fmt.Errorf("the moved device is of provider %q, not softroce", st.Provider)
 	case st.Version != movedVersion:
-		return fmt.Errorf("the moved device's state has version %d, this program knows %d: let hosts reconnect instead", st.Version, movedVersion)
+		return fmt.Errorf("the moved device's state has version %d, but this program supports version %d: let hosts reconnect instead", st.Version, movedVersion)
 	case st.Addr != d.addr || !d.addr.IsValid():
 		return fmt.Errorf("the moved device is %v, not %v", st.Addr, d.addr)
 	case d.cfg.Shards != 0 && d.cfg.Shards != shards:
@@ -221,6 +221,6 @@ func (m *manager) begin() {
 	m.orphans = nil
 }
 
-var errNotMoved = errors.New("softroce: the device was not opened from a moved one, or has begun: queue pairs can be adopted in between only")
+var errNotMoved = errors.New("softroce: queue pairs can be adopted only after the device was opened from a moved one and before it is started")
 
 var _ rdmatransport.MovableDevice = (*Device)(nil)

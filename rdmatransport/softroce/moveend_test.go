@@ -349,12 +349,12 @@ func TestOpenRefusesMoved(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *migrant, _ *udp.Network) {
 		moved, states := m.leave()
 		for want, change := range map[string]func(c *Config, state []byte) []byte{
-			"version 9, this program knows": func(_ *Config, s []byte) []byte { return edit(t, s, "version", 9) },
-			"10.0.0.1, not 10.0.0.7":        func(c *Config, s []byte) []byte { c.Addr = netip.MustParseAddr("10.0.0.7"); return s },
-			"2 shards, not 3":               func(c *Config, s []byte) []byte { c.Shards = 3; return s },
-			`provider "verbs"`:              func(_ *Config, s []byte) []byte { return edit(t, s, "provider", "verbs") },
-			"unexpected end":                func(_ *Config, s []byte) []byte { return s[:len(s)/2] },
-			"shard 7 of 2":                  func(_ *Config, s []byte) []byte { return edit(t, s, "packets", []keptPacket{{Shard: 7}}) },
+			"version 9, but this program supports": func(_ *Config, s []byte) []byte { return edit(t, s, "version", 9) },
+			"10.0.0.1, not 10.0.0.7":               func(c *Config, s []byte) []byte { c.Addr = netip.MustParseAddr("10.0.0.7"); return s },
+			"2 shards, not 3":                      func(c *Config, s []byte) []byte { c.Shards = 3; return s },
+			`provider "verbs"`:                     func(_ *Config, s []byte) []byte { return edit(t, s, "provider", "verbs") },
+			"unexpected end":                       func(_ *Config, s []byte) []byte { return s[:len(s)/2] },
+			"shard 7 of 2":                         func(_ *Config, s []byte) []byte { return edit(t, s, "packets", []keptPacket{{Shard: 7}}) },
 			"0 ports": func(c *Config, s []byte) []byte {
 				c.Shards = 0
 				return edit(t, s, "sockets", udp.Moved{Transmit: 4})
@@ -392,7 +392,7 @@ func TestAdoptRefuses(t *testing.T) {
 			})
 		})
 		m.exchange()
-		refused(m.ends[0], nil, "not opened from a moved one")
+		refused(m.ends[0], nil, "only after the device was opened from a moved one")
 		moved, states := m.leave()
 		if _, err := m.dev.Move(); !errors.Is(err, rdmatransport.ErrClosed) {
 			t.Errorf("moved twice: %v", err)
@@ -401,14 +401,14 @@ func TestAdoptRefuses(t *testing.T) {
 		s := states[0]
 		rest := map[string]any{}
 		for want, state := range map[string][]byte{
-			"unexpected end":                s[:len(s)/2],
-			"version 3, this program knows": edit(t, s, "version", 3),
-			"no queue pair's number":        edit(t, s, "qpn", 1),
-			"of completion queue":           states[1],
-			"is of 10.0.0.8, not":           edit(t, s, "local", "10.0.0.8:1"),
-			"cannot be the peer":            edit(t, s, "remote", "[2001:db8::1]:1"),
-			"names no connection":           edit(t, s, "id", 0),
-			"path MTU":                      edit(t, s, "rc", rest),
+			"unexpected end":                       s[:len(s)/2],
+			"version 3, but this program supports": edit(t, s, "version", 3),
+			"is not a queue pair number":           edit(t, s, "qpn", 1),
+			"belongs to completion queue":          states[1],
+			"belongs to device 10.0.0.8, not":      edit(t, s, "local", "10.0.0.8:1"),
+			"cannot be the peer":                   edit(t, s, "remote", "[2001:db8::1]:1"),
+			"names no connection":                  edit(t, s, "id", 0),
+			"path MTU":                             edit(t, s, "rc", rest),
 		} {
 			refused(m.ends[0], state, want)
 		}
@@ -416,6 +416,6 @@ func TestAdoptRefuses(t *testing.T) {
 		refused(m.ends[0], s, "adopted already")
 		m.begin(moved)
 		m.exchange()
-		refused(m.ends[0], s, "has begun")
+		refused(m.ends[0], s, "before it is started")
 	})
 }

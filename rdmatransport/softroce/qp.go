@@ -51,7 +51,7 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedReceiveQueue, error) {
 	s, ok := cfg.CQ.(*shard)
 	if !ok || s.dev != d.dev {
-		return nil, nil, errors.New("softroce: the completion queue is not of this device")
+		return nil, nil, errors.New("softroce: the completion queue belongs to another device")
 	}
 	if d.over() {
 		return nil, nil, rdmatransport.ErrClosed

@@ -26,7 +26,7 @@ type sharedReceiveQueue struct {
 func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
 	s, ok := cfg.CQ.(*shard)
 	if !ok || s.dev != d.dev {
-		return nil, errors.New("softroce: the completion queue is not of this device")
+		return nil, errors.New("softroce: the completion queue belongs to another device")
 	}
 	if d.over() {
 		return nil, rdmatransport.ErrClosed
@@ -39,7 +39,7 @@ func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatranspo
 	}
 	a := d.dev.Attrs()
 	if cfg.Depth < 1 || cfg.Depth > a.MaxShared || cfg.MaxSGE < 1 || cfg.MaxSGE > a.MaxSGE {
-		return nil, fmt.Errorf("softroce: shared receive queue of %d receives, %d scatter elements: 1 to %d and 1 to %d",
+		return nil, fmt.Errorf("softroce: shared receive queue of %d receives, %d scatter elements: want 1 to %d and 1 to %d",
 			cfg.Depth, cfg.MaxSGE, a.MaxShared, a.MaxSGE)
 	}
 	return &sharedReceiveQueue{shard: s, domain: d, rc: rc.NewSharedRecv(cfg.Depth, cfg.MaxSGE, &s.done)}, nil
@@ -53,7 +53,7 @@ func (s *shard) sharedOf(d *domain, shared rdmatransport.SharedReceiveQueue) (*s
 	q, ok := shared.(*sharedReceiveQueue)
 	switch {
 	case !ok || q.shard != s || q.domain != d:
-		return nil, errors.New("softroce: the shared receive queue is not of the queue pair's domain and completion queue")
+		return nil, errors.New("softroce: the shared receive queue belongs to another domain or completion queue than the queue pair")
 	case q.closed:
 		return nil, rdmatransport.ErrClosed
 	}

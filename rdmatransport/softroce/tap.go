@@ -17,14 +17,14 @@ type tap struct {
 	all     bool // otherwise only queue pairs with the flag tapped
 	manage  bool // also packets of connection management
 	keep    int  // bytes kept of each datagram
-	box     *tapBox
+	box     *tapBuffer
 	seen    uint64
 	dropped uint64
 }
 
-// A tapBox holds copied packets. The shard fills one while the reader has another, and they are exchanged in the
+// A tapBuffer holds copied packets. The shard fills one while the reader has another, and they are exchanged in the
 // shard's mailbox. When the box is full, further packets are dropped.
-type tapBox struct {
+type tapBuffer struct {
 	records []tapRecord
 	bytes   []byte
 }
@@ -44,11 +44,11 @@ type tapRecord struct {
 // tapRecordSize is the approximate size of a record in bytes.
 const tapRecordSize = 128
 
-func newTapBox(size int) *tapBox {
-	return &tapBox{make([]tapRecord, 0, max(16, size/tapRecordSize)), make([]byte, 0, size)}
+func newTapBuffer(size int) *tapBuffer {
+	return &tapBuffer{make([]tapRecord, 0, max(16, size/tapRecordSize)), make([]byte, 0, size)}
 }
 
-func (b *tapBox) reset() {
+func (b *tapBuffer) reset() {
 	clear(b.records)
 	b.records, b.bytes = b.records[:0], b.bytes[:0]
 }

@@ -23,7 +23,7 @@ func (d *device) Connect(ctx context.Context, qp rdmatransport.QueuePair, to net
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.cq.dev != d:
-		return rdmatransport.ConnReply{}, errors.New("verbs: the queue pair is not of this device")
+		return rdmatransport.ConnReply{}, errors.New("verbs: the queue pair belongs to another device")
 	case to.Addr().Unmap().Is4() != d.addr.Is4():
 		return rdmatransport.ConnReply{}, fmt.Errorf("verbs: %v and %v are of different address families", to.Addr(), d.addr)
 	case len(p.PrivateData) > rdmatransport.MaxRequestData:
@@ -104,7 +104,7 @@ func (c *connection) resolve(ctx context.Context, to netip.AddrPort, tos uint8) 
 	case err != nil:
 		return err
 	case !ours:
-		return fmt.Errorf("the route leaves through another RDMA device than that of %v: choose the local address of that one", c.dev.addr)
+		return fmt.Errorf("the route to the peer goes through another RDMA device than that of %v: use an address of that device as the local address", c.dev.addr)
 	}
 	_, err = c.await(ctx, C.NV_EVENT_ROUTE_RESOLVED)
 	return err

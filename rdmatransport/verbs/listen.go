@@ -59,7 +59,7 @@ func (l *listener) open(at netip.AddrPort) error {
 	code := C.nv_bind(d.lib, l.id, &addr)
 	if code == 0 && !at.Addr().IsUnspecified() && !d.owns(l.id) {
 		C.nv_destroy_id(d.lib, l.id)
-		return fmt.Errorf("verbs: cannot listen on %v: it is no address of %s", at.Addr(), d.attrs.Name)
+		return fmt.Errorf("verbs: cannot listen on %v: it is not an address of %s", at.Addr(), d.attrs.Name)
 	}
 	if code == 0 {
 		code = C.nv_listen(d.lib, l.id, backlog, &port)
@@ -67,7 +67,7 @@ func (l *listener) open(at netip.AddrPort) error {
 	if code < 0 {
 		C.nv_destroy_id(d.lib, l.id)
 		if errno := unix.Errno(-code); errors.Is(errno, unix.EADDRINUSE) {
-			return fmt.Errorf("verbs: %v is listened on already: stop the other program (rdma resource show cm_id shows which), or choose another port: %w", at, errno)
+			return fmt.Errorf("verbs: another program already listens on %v: stop it (rdma resource show cm_id shows it), or choose another port: %w", at, errno)
 		}
 		return failure(code, fmt.Sprintf("listening on %v", at))
 	}
@@ -161,7 +161,7 @@ func (r *connRequest) Accept(qp rdmatransport.QueuePair, p rdmatransport.ConnPar
 	q, ok := qp.(*queuePair)
 	switch {
 	case !ok || q.cq.dev != c.dev:
-		return errors.New("verbs: the queue pair is not of this device")
+		return errors.New("verbs: the queue pair belongs to another device")
 	case len(p.PrivateData) > rdmatransport.MaxReplyData:
 		return fmt.Errorf("verbs: %d bytes of private data, limit %d", len(p.PrivateData), rdmatransport.MaxReplyData)
 	case q.closed || q.ended:

@@ -65,7 +65,7 @@ func DeviceName(addr netip.Addr) (string, error) {
 // bind finds the device by binding an identifier of the RDMA CM to the address.
 func (d *device) bind() (err error) {
 	if d.addr.IsUnspecified() || !d.addr.IsValid() {
-		return fmt.Errorf("verbs: %v is no address of one device: name the address of an RDMA interface", d.addr)
+		return fmt.Errorf("verbs: %v does not belong to a single device: give the address of an RDMA interface", d.addr)
 	}
 	if d.lib, err = loadLibrary(); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 
 var (
 	errNotConnected = errors.New("verbs: send posted before the connection is made")
-	errNotOurs      = errors.New("verbs: bind of a window that is not the queue pair's, or is closed")
+	errNotOurs      = errors.New("verbs: bind of a window that is closed or belongs to another queue pair")
 	errBindDMABuf   = errors.New("verbs: a memory window cannot be bound to a dma-buf")
 	errBindEmpty    = errors.New("verbs: bind without one element of memory that is registered in the queue pair's domain")
 )

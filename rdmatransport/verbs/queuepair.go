@@ -52,7 +52,7 @@ type queuePair struct {
 func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePair, error) {
 	c, ok := cfg.CQ.(*completionQueue)
 	if !ok || c.dev != d.dev || c.closed {
-		return nil, errors.New("verbs: the completion queue is not of this device")
+		return nil, errors.New("verbs: the completion queue belongs to another device")
 	}
 	if d.closed.Load() {
 		return nil, rdmatransport.ErrClosed

@@ -36,7 +36,7 @@ type sharedReceiveQueue struct {
 func (d *domain) NewSharedReceiveQueue(cfg rdmatransport.SRQConfig) (rdmatransport.SharedReceiveQueue, error) {
 	c, ok := cfg.CQ.(*completionQueue)
 	if !ok || c.dev != d.dev || c.closed {
-		return nil, errors.New("verbs: the completion queue is not of this device")
+		return nil, errors.New("verbs: the completion queue belongs to another device")
 	}
 	if d.closed.Load() {
 		return nil, rdmatransport.ErrClosed
@@ -91,7 +91,7 @@ func (q *queuePair) share(shared rdmatransport.SharedReceiveQueue) error {
 	s, ok := shared.(*sharedReceiveQueue)
 	switch {
 	case !ok || s.cq != q.cq || s.domain != q.domain:
-		return errors.New("verbs: the shared receive queue is not of the queue pair's domain and completion queue")
+		return errors.New("verbs: the shared receive queue belongs to another domain or completion queue than the queue pair")
 	case s.srq == nil:
 		return rdmatransport.ErrClosed
 	}

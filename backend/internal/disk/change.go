@@ -11,7 +11,7 @@ import (
 )
 
 // ErrGone says that the device was removed. Its disk stays latched until it is opened again.
-var ErrGone = errors.New("the device is gone: bring it back, then open it again")
+var ErrGone = errors.New("the device was removed: attach it again, then open it again (nvmeof namespace remove, then add)")
 
 // setSize sets the size and reports whether it changed.
 func (d *Disk) setSize(size int64) bool {
@@ -89,7 +89,7 @@ func (d *Disk) Clear() error {
 		return fmt.Errorf("clear the failure: %w", err)
 	}
 	if !d.sync.clear() {
-		return fmt.Errorf("clear the failure of %s: a flush is still under way: try again", d.cfg.Name)
+		return fmt.Errorf("clear the failure of %s: a flush is still in progress: try again", d.cfg.Name)
 	}
 	d.blocks.Wake() // waiting flushes learn that they have failed
 	return nil

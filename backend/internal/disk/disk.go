@@ -104,7 +104,7 @@ func (d *Disk) setEngine() error {
 
 // noteThreads notes why threads are used where io_uring would be better.
 func (d *Disk) noteThreads(err error) {
-	d.threadsNoted.Do(func() { d.notes = append(d.notes, fmt.Sprintf("threads do its I/O: %v", err)) })
+	d.threadsNoted.Do(func() { d.notes = append(d.notes, fmt.Sprintf("threads do its I/O, which is slower: %v", err)) })
 }
 
 // openEngine opens an engine for one queue. A ring needs descriptors and memory, which may be exhausted even if an

@@ -224,7 +224,7 @@ func (q *queue) Close() error {
 
 func explainThread(err error) error {
 	if err == unix.EEXIST {
-		return fmt.Errorf("its requests belong to another thread, as Options.LockedThreads promised: %w", err)
+		return fmt.Errorf("the queue is used by another thread than before, which Options.LockedThreads excludes: %w", err)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func parseATA(text string) (backend.Health, error) {
 		}
 	}
 	if len(rows) == 0 {
-		return backend.Health{}, errors.New("no attribute that we know is there")
+		return backend.Health{}, errors.New("the drive reports no attribute that is known")
 	}
 	return healthOf(rows), nil
 }

@@ -76,10 +76,10 @@ func find(sys, number string) (*drive, error) {
 				return nil, fmt.Errorf("%w: %w", backend.ErrNoHealth, err)
 			}
 		default:
-			return nil, fmt.Errorf("%w: %s lies on %d devices", backend.ErrNoHealth, filepath.Base(dir), len(below))
+			return nil, fmt.Errorf("%w: %s is on %d devices", backend.ErrNoHealth, filepath.Base(dir), len(below))
 		}
 	}
-	return nil, fmt.Errorf("%w: too many devices on each other", backend.ErrNoHealth)
+	return nil, fmt.Errorf("%w: too many stacked devices", backend.ErrNoHealth)
 }
 
 // kind returns the command set of a disk, derived from its kernel name.

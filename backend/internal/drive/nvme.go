@@ -51,7 +51,7 @@ func parseNVMe(text string) (h backend.Health, err error) {
 	}
 	for key := range nvmeFields {
 		if !seen[key] {
-			return backend.Health{}, fmt.Errorf("nothing is said of %q", key)
+			return backend.Health{}, fmt.Errorf("the health log does not contain %q", key)
 		}
 	}
 	return h, nil

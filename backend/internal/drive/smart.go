@@ -47,7 +47,7 @@ func text(d printer) (out string, err error) {
 	defer d.Close()
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = b.String(), fmt.Errorf("the answer is not understood: %v", p)
+			out, err = b.String(), fmt.Errorf("cannot decode the drive's answer: %v", p)
 		}
 	}()
 	err = d.PrintSMART(&drivedb.DriveDb{Drives: []drivedb.DriveModel{ataNames()}}, &b)

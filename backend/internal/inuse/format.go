@@ -32,9 +32,9 @@ func Format(head []byte) string {
 			continue
 		}
 		if f.name == "encrypted with LUKS" {
-			return "it is encrypted with LUKS, and is served as it is: to serve what is in it, open it with cryptsetup and export that device"
+			return "it is encrypted with LUKS and is served encrypted: to serve the decrypted data, open it with cryptsetup and export the resulting device"
 		}
-		return fmt.Sprintf("it is %s, and is served as it is, not the disk in it: convert that with qemu-img convert -O raw, unless a host put it there", f.name)
+		return fmt.Sprintf("it contains %s, which is served as it is, not as the disk in it: convert it with qemu-img convert -O raw, unless a host wrote it", f.name)
 	}
 	return ""
 }

@@ -30,16 +30,16 @@ func (e *Error) Error() string {
 	case user == "":
 		user, mend = "in use by the kernel or in another container", "find out with: lsblk "+e.Path
 	case e.here:
-		mend = "export it once, and share that"
+		mend = "export it in one namespace only"
 	case e.Mend == "":
-		mend = "stop that first"
+		mend = "stop its user first"
 	}
-	return fmt.Sprintf("%s is %s: %s (the option force exports it all the same, and risks its data)", e.Path, user, mend)
+	return fmt.Sprintf("%s is %s: %s (option force exports it anyway, at the risk of corrupting its data)", e.Path, user, mend)
 }
 
 // Note returns the sentence for the log if option force was given.
 func (e *Error) Note() string {
-	return fmt.Sprintf("it was opened by force although it is %s: another writer destroys data", e.User)
+	return fmt.Sprintf("it was opened with force although it is %s: a second writer corrupts its data", e.User)
 }
 
 // process sets the user to a process, unless pid is 0.

@@ -53,11 +53,11 @@ nonsense
 
 func TestInUseWords(t *testing.T) {
 	for want, e := range map[string]Error{
-		"run: umount /srv":      {User: "mounted on /srv", Mend: "umount /srv"},
-		"stop that first":       {User: "in use by process 7 (x)"},
-		"lsblk /dev/sdx":        {},
-		"export it once":        {User: "in use by this process", here: true},
-		"/dev/sdx is part of /": {User: "part of /dev/md0", Mend: "mdadm --stop /dev/md0"},
+		"run: umount /srv":                {User: "mounted on /srv", Mend: "umount /srv"},
+		"stop its user first":             {User: "in use by process 7 (x)"},
+		"lsblk /dev/sdx":                  {},
+		"export it in one namespace only": {User: "in use by this process", here: true},
+		"/dev/sdx is part of /":           {User: "part of /dev/md0", Mend: "mdadm --stop /dev/md0"},
 	} {
 		e.Path = "/dev/sdx"
 		if !strings.Contains(e.Error(), want) || !strings.Contains(e.Error(), "force") {

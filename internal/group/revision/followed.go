@@ -76,7 +76,7 @@ func followers(s state.Snapshot) map[string]Follower {
 		var f Follower
 		err := json.Unmarshal(e.Value, &f)
 		if err == nil && f.Version < 1 {
-			err = errors.New("no gateway has written what is there")
+			err = errors.New("the value was not written by a gateway")
 		}
 		if err != nil {
 			f = Follower{Err: fmt.Errorf("%s is damaged: %w", e.Key, err)}
@@ -102,6 +102,6 @@ func lost(ctx context.Context, s state.Store, base int64) error {
 	if name == "" || base > 0 && all[name].Revision <= base { // with base 0 even a follower that cannot be read is proof
 		return nil
 	}
-	return fmt.Errorf("%w: %s is missing, and gateway %s has followed revision %d: restore the key from a copy of the store, or, at a gateway that runs since and has that revision, "+
-		"nvmeof target export and nvmeof target apply; if there is none, remove the keys %s* and apply the configuration anew", ErrLost, currentKey, name, all[name].Revision, followPrefix)
+	return fmt.Errorf("%w: the key %s is missing, but gateway %s has applied revision %d: restore the key from a backup of the store; or, at a gateway that has been running since and has that revision, run "+
+		"nvmeof target export and nvmeof target apply; if there is none, remove the keys %s* and apply the configuration again", ErrLost, currentKey, name, all[name].Revision, followPrefix)
 }

@@ -48,7 +48,7 @@ const (
 // pack compresses a text. It reuses the pieces that also are in the one before.
 func pack(text []byte, before *packed) (*packed, error) {
 	if len(text) > MaxText {
-		return nil, fmt.Errorf("%w: the configuration has %d bytes, of at most %d", state.ErrTooLarge, len(text), MaxText)
+		return nil, fmt.Errorf("%w: the configuration has %d bytes, at most %d are allowed", state.ErrTooLarge, len(text), MaxText)
 	}
 	p := &packed{text: text, packed: make([]byte, 0, len(before.packed)+spare)}
 	old := seeker{pieces: before.pieces}

@@ -43,7 +43,7 @@ const MaxText = 16 << 20
 var ErrConflict = errors.New("the group's configuration was changed by another gateway")
 
 // ErrLost is wrapped by the error for a group whose configuration is missing from the store although it once had one.
-var ErrLost = errors.New("the store has lost it")
+var ErrLost = errors.New("the group's store has lost the configuration")
 
 // A pointer is the value of currentKey.
 type pointer struct {
@@ -76,7 +76,7 @@ func read(ctx context.Context, s state.Store) (p pointer, at state.Revision, err
 	case p.Version > version:
 		return p, 0, fmt.Errorf("the configuration was written by a later version: upgrade this gateway")
 	case p.Version < 1, p.Revision < 1: // otherwise the group would have no configuration and serve nothing
-		return pointer{}, 0, fmt.Errorf("%s is damaged: it has no revision: restore it from a copy of the store", currentKey)
+		return pointer{}, 0, fmt.Errorf("%s is damaged, it has no revision: restore this key of the group's store from a backup", currentKey)
 	}
 	return p, e.Revision, nil
 }
@@ -130,7 +130,7 @@ func (c *Cache) Read(ctx context.Context, s state.Store) (number int64, text []b
 			return 0, nil, err
 		}
 		if again.Revision == p.Revision {
-			return 0, nil, fmt.Errorf("revision %d of the configuration is not whole: write it anew from a copy", p.Revision)
+			return 0, nil, fmt.Errorf("revision %d of the configuration is incomplete: apply the configuration again (nvmeof target apply)", p.Revision)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (c *Cache) read(ctx context.Context, s state.Store, p *pointer) (*packed, e
 		return nil, fmt.Errorf("revision %d of the configuration: %w", p.Revision, f.err)
 	}
 	if p.Parts > maxParts {
-		return nil, fmt.Errorf("revision %d of the configuration has %d parts, of at most %d", p.Revision, p.Parts, maxParts)
+		return nil, fmt.Errorf("revision %d of the configuration has %d parts, at most %d are allowed", p.Revision, p.Parts, maxParts)
 	}
 	snapshot, err := s.Get(ctx, dataPrefix+p.Hash+"/")
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *Cache) Write(ctx context.Context, s state.Store, base int64, text []byt
 	case err != nil:
 		return 0, err
 	case at != 0 && p.Revision < base:
-		return 0, fmt.Errorf("%w: it has revision %d, and this gateway %d: was it restored from a copy? Start the gateways again", ErrLost, p.Revision, base)
+		return 0, fmt.Errorf("%w: the store has revision %d, but this gateway has %d: was the store restored from a backup? Restart the gateways", ErrLost, p.Revision, base)
 	case at != 0 && p.Revision != base:
 		return 0, ErrConflict
 	}

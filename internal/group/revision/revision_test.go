@@ -149,7 +149,7 @@ func TestDamaged(t *testing.T) {
 			want string
 		}{
 			{state.Op{Key: part, Value: []byte("x")}, "revision 1"},
-			{state.Op{Key: part, Delete: true}, "is not whole"},
+			{state.Op{Key: part, Delete: true}, "is incomplete"},
 			{state.Op{Key: currentKey, Value: []byte(`{"version":2}`)}, "upgrade this gateway"},
 			{state.Op{Key: currentKey, Value: []byte(`{`)}, currentKey},
 			{state.Op{Key: currentKey, Value: []byte(`null`)}, currentKey + " is damaged"}, // and not a group without a configuration

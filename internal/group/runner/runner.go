@@ -167,7 +167,7 @@ func (r *Runner) do(a group.Action) {
 	case group.Extend:
 		r.cfg.Target.Extend(a.Until)
 	case group.Rejoin:
-		r.cfg.Alarm(group.Alarm{Kind: group.AlarmRejoined, Gateway: r.cfg.Gateway.Name, Text: a.Why + "; it begins anew"})
+		r.cfg.Alarm(group.Alarm{Kind: group.AlarmRejoined, Gateway: r.cfg.Gateway.Name, Text: a.Why + "; it rejoins the group"})
 		r.rejoin()
 	case group.Left:
 		r.left = true

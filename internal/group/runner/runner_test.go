@@ -245,7 +245,7 @@ func TestCommands(t *testing.T) {
 		a.Blocklisted("an incarnation before")
 		a.Blocklisted(incarnation(t, a, "a"))
 		w.until("a is back again", 10*time.Second, func() bool { return ta.opened() == 3 && ta.count() == 2 })
-		if !ta.has("alarm fenced: another gateway has fenced") || !ta.has("alarm fenced: the storage has refused") {
+		if !ta.has("alarm fenced: another gateway has fenced") || !ta.has("alarm fenced: the storage refused") {
 			t.Error("nobody is told why")
 		}
 		for _, r := range []*Runner{a, b} {

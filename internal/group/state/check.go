@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-var errEmptyKey = errors.New("state: a key is empty")
+var errEmptyKey = errors.New("group store: a key is empty")
 
 // Check returns the error of a transaction that no store executes: one that exceeds the limits, has an empty key, or
 // has the same key in two operations.
@@ -26,7 +26,7 @@ func (t Txn) Check() error {
 			return err
 		}
 		if seen[o.Key] {
-			return fmt.Errorf("state: a transaction has two operations on the key %q", o.Key)
+			return fmt.Errorf("group store: a transaction has two operations on the key %q", o.Key)
 		}
 		seen[o.Key] = true
 		total += len(o.Key) + len(o.Value)

@@ -33,11 +33,11 @@ const (
 
 var (
 	// ErrUnknown is the error of a transaction whose outcome is unknown.
-	ErrUnknown = errors.New("state: it is not known whether the transaction was carried out")
+	ErrUnknown = errors.New("the group's store did not answer: the transaction may have been executed or not")
 	// ErrUnavailable is wrapped by the errors of stores that cannot be reached or do not answer.
-	ErrUnavailable = errors.New("state: the store does not answer")
+	ErrUnavailable = errors.New("the group's store does not answer")
 	// ErrTooLarge is wrapped by the error for exceeding the limits.
-	ErrTooLarge = errors.New("state: too large")
+	ErrTooLarge = errors.New("too large for the group's store")
 )
 
 // An Entry is a key, its value, and the revision of its last change.

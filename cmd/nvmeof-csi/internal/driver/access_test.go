@@ -189,7 +189,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	const good = "targets:\n  - {name: a, control: 'unix:/s', subsystem: " + subsystemNQN + ", directory: /srv}\n"
 	for text, want := range map[string]string{
-		good: "", "\ufeff" + good: "", "": "there is none", "# none\n": "the document is empty", "targets: []": "there is none", "targets: 1": "", "colour: red": "colour",
+		good: "", "\ufeff" + good: "", "": "targets is empty", "# none\n": "the document is empty", "targets: []": "targets is empty", "targets: 1": "", "colour: red": "colour",
 		strings.Replace(good, "name: a", "name: 010", 1):                                              "name: is a number, want text; put it in quotes",
 		strings.Replace(good, "name: a", "name: true", 1):                                             "want text",
 		strings.Replace(good, "/srv", "/srv, pool: 0123", 1):                                          `pool: is a number, want text; put it in quotes: "0123"`,
@@ -198,7 +198,7 @@ func TestConfigurations(t *testing.T) {
 		strings.Replace(good, "/srv", "/srv, pool: a, pool: b", 1):                                    "given twice",
 		good + "---\n" + good:                                                                         "second document",
 		strings.Replace(good, "/srv", `"/srv/\udce4"`, 1):                                             "UTF-8",
-		good + good[len("targets:\n"):]:                                                               "two of the name",
+		good + good[len("targets:\n"):]:                                                               "is used twice",
 		strings.Replace(good, "name: a", "name: A/B", 1):                                              "name",
 		strings.Replace(good, subsystemNQN, "disk", 1):                                                "subsystem",
 		strings.Replace(good, "/srv", "srv", 1):                                                       "directory",

@@ -49,10 +49,10 @@ func unsupported(c *csi.VolumeCapability) string {
 		return ""
 	case *csi.VolumeCapability_Mount:
 		if fs := t.Mount.GetFsType(); fs != "" && !slices.Contains(fileSystems, fs) {
-			return "file system " + fs + " is not supported: ext4 and xfs are"
+			return "file system " + fs + " is not supported: want ext4 or xfs"
 		}
 		if several {
-			return "access mode " + mode.String() + " is for block volumes: ext4 and xfs are for one machine"
+			return "access mode " + mode.String() + " needs a block volume: ext4 and xfs can be mounted on one node only"
 		}
 		return ""
 	}

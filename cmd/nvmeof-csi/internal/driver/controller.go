@@ -48,7 +48,7 @@ func (c *controller) CreateVolume(ctx context.Context, q *csi.CreateVolumeReques
 		}
 	}
 	if q.GetVolumeContentSource() != nil {
-		return nil, status.Error(codes.InvalidArgument, "volumes are made empty: snapshots and clones are not supported")
+		return nil, status.Error(codes.InvalidArgument, "volumes are created empty: snapshots and clones are not supported")
 	}
 	if err := checkRange(q.GetCapacityRange()); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *controller) CreateVolume(ctx context.Context, q *csi.CreateVolumeReques
 		return nil, err
 	}
 	if len(q.GetMutableParameters()) > 0 {
-		return nil, status.Error(codes.InvalidArgument, "there are no mutable parameters")
+		return nil, status.Error(codes.InvalidArgument, "mutable parameters are not supported")
 	}
 	end, err := c.busy.begin("name " + q.GetName())
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *controller) CreateVolume(ctx context.Context, q *csi.CreateVolumeReques
 func checkRange(r *csi.CapacityRange) error {
 	need, limit := r.GetRequiredBytes(), r.GetLimitBytes()
 	if need < 0 || limit < 0 || limit > 0 && limit < need {
-		return status.Errorf(codes.InvalidArgument, "capacity of at least %d and at most %d bytes", need, limit)
+		return status.Errorf(codes.InvalidArgument, "invalid capacity range: at least %d and at most %d bytes", need, limit)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (c *controller) ControllerPublishVolume(ctx context.Context, q *csi.Control
 	defer end()
 	host, err := nvmeof.ParseNQN(q.GetNodeId())
 	if err != nil {
-		return nil, status.Errorf(codes.NotFound, "node %s: nodes have the NQN of their host: %v", nvmeof.Printable(q.GetNodeId()), err)
+		return nil, status.Errorf(codes.NotFound, "node %s: want the NQN of the node's host as node ID: %v", nvmeof.Printable(q.GetNodeId()), err)
 	}
 	mode := q.GetVolumeCapability().GetAccessMode().GetMode()
 	v, err := c.volumes.Grant(ctx, id, host, grantOf(mode, q.GetReadonly()))

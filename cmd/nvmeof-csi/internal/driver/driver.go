@@ -73,7 +73,7 @@ func (d *Driver) Serve(l net.Listener) error {
 func (d *Driver) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := d.fabric.Tidy(ctx); err != nil {
-			d.log.Warn("connections that no volume uses", zap.Error(err))
+			d.log.Warn("cannot end connections that no volume uses", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -114,7 +114,7 @@ type busy struct{ sync.Map }
 // begin marks a volume as busy until end is called.
 func (b *busy) begin(volume string) (end func(), err error) {
 	if _, under := b.LoadOrStore(volume, struct{}{}); under {
-		return nil, status.Errorf(codes.Aborted, "another call for %s is under way: try again", nvmeof.Printable(volume))
+		return nil, status.Errorf(codes.Aborted, "another call for %s is in progress: try again", nvmeof.Printable(volume))
 	}
 	return func() { b.Delete(volume) }, nil
 }

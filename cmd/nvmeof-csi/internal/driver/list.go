@@ -37,7 +37,7 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 			}
 		default:
 			if !strings.Contains(name, "/") {
-				err = status.Errorf(codes.InvalidArgument, "parameter %q is not known: target, storage, directory, pool, thick and blockSize are", name)
+				err = status.Errorf(codes.InvalidArgument, "unknown parameter %q: want target, storage, directory, pool, thick or blockSize", name)
 			}
 		}
 		if err != nil {
@@ -51,11 +51,11 @@ func parameters(all map[string]string) (r volumes.Request, err error) {
 // any more.
 func (c *controller) ListVolumes(ctx context.Context, q *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	if q.GetMaxEntries() < 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "%d entries at most", q.GetMaxEntries())
+		return nil, status.Errorf(codes.InvalidArgument, "max_entries is %d: want at least 0", q.GetMaxEntries())
 	}
 	if token := q.GetStartingToken(); token != "" {
 		if _, err := volumes.ParseID(token); err != nil {
-			return nil, status.Error(codes.Aborted, "the starting token is none of this driver: begin anew without one")
+			return nil, status.Error(codes.Aborted, "the starting token was not returned by this driver: list again without a token")
 		}
 	}
 	all, err := c.volumes.List(ctx)

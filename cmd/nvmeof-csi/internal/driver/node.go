@@ -64,7 +64,7 @@ const (
 func diskOf(id volumes.ID, publish, secrets map[string]string) (fabric.Disk, error) {
 	nsid, err := strconv.Atoi(publish[contextNSID])
 	if err != nil || publish[contextUUID] != id.UUID.String() || publish[contextNQN] == "" || publish[contextAddresses] == "" {
-		return fabric.Disk{}, status.Error(codes.InvalidArgument, "the publish context is not that of ControllerPublishVolume for this volume")
+		return fabric.Disk{}, status.Error(codes.InvalidArgument, "the publish context was not returned by ControllerPublishVolume for this volume")
 	}
 	return fabric.Disk{UUID: id.UUID, NQN: nvmeof.NQN(publish[contextNQN]), NSID: nsid, Addresses: strings.Split(publish[contextAddresses], ","),
 		Key: secrets[secretKey], ControllerKey: secrets[secretControllerKey]}, nil
@@ -100,7 +100,7 @@ func (n *node) NodeStageVolume(ctx context.Context, q *csi.NodeStageVolumeReques
 	}
 	defer device.Close()
 	if device.Path == "" {
-		return nil, fmt.Errorf("%s, which was %s: %w", id, attached, fabric.ErrGone)
+		return nil, fmt.Errorf("volume %s, which was %s: %w", id, attached, fabric.ErrGone)
 	}
 	if staged, err := n.staged(ctx, q.GetStagingTargetPath(), device.Path); err != nil || staged {
 		return &csi.NodeStageVolumeResponse{}, err
@@ -156,7 +156,7 @@ func (n *node) unused(id volumes.ID, staged string) error {
 	}
 	places, err := n.mounts.Elsewhere(device, staged)
 	if err == nil && len(places) > 0 {
-		err = status.Errorf(codes.FailedPrecondition, "volume %s is mounted yet at %s", id, nvmeof.Printable(places[0]))
+		err = status.Errorf(codes.FailedPrecondition, "volume %s is still mounted at %s", id, nvmeof.Printable(places[0]))
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 		}
 	}
 	if block && readOnly && !n.fabric.ReadOnly(device.Path) { // a read-only mount does not prevent writes to a device
-		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is a device that this node may write to: it is to be published to the node to be read (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
+		return nil, status.Errorf(codes.FailedPrecondition, "block volume %s is published to this node for writing, and cannot be read-only for one pod: publish it to the node read-only (readOnly of the PersistentVolume, or ReadOnlyMany)", id)
 	}
 	there, err := n.published(source, q.GetTargetPath(), mode == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
 	switch {
@@ -210,7 +210,7 @@ func (n *node) NodePublishVolume(ctx context.Context, q *csi.NodePublishVolumeRe
 func (n *node) published(source, at string, alone bool) (bool, error) {
 	there, elsewhere, err := n.mounts.Shown(source, at)
 	if err == nil && !there && alone && len(elsewhere) > 0 {
-		err = status.Errorf(codes.FailedPrecondition, "the volume is for one pod, and is published at %s", elsewhere[0])
+		err = status.Errorf(codes.FailedPrecondition, "the volume may be used by one pod only, and is already published at %s", elsewhere[0])
 	}
 	return there, err
 }

@@ -82,7 +82,7 @@ func (n *node) NodeExpandVolume(ctx context.Context, q *csi.NodeExpandVolumeRequ
 	}
 	at := cmp.Or(q.GetStagingTargetPath(), q.GetVolumePath()) // the mount of a pod may be read-only, which prevents enlarging the file system
 	if same, err := n.holds(at, device.Path); err != nil || !same {
-		return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "volume %s is not what is mounted at %s", id, at))
+		return nil, cmp.Or(err, status.Errorf(codes.FailedPrecondition, "the file system mounted at %[2]s is not volume %[1]s", id, at))
 	}
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, n.mounts.Grow(ctx, device.Path, at)
 }

@@ -44,7 +44,7 @@ type Attached struct {
 }
 
 // ErrOffline is returned because a device keeps its size until it is created again.
-var ErrOffline = errors.New("a volume by NBD is larger when it is staged again")
+var ErrOffline = errors.New("a volume that is attached by NBD gets its new size when it is staged again")
 
 func (a *Attached) dir() string { return cmp.Or(a.Dir, defaultDir) }
 
@@ -91,7 +91,7 @@ func (a *Attached) Find(u uuid.UUID) (string, error) {
 // killed in between.
 func (a *Attached) Attach(ctx context.Context, d Disk) (device string, err error) {
 	if d.Key != "" {
-		return "", errors.New("nvmeof attach gets no keys from a driver: use the kernel's initiator for hosts that have one")
+		return "", errors.New("the driver cannot pass DH-HMAC-CHAP keys to nvmeof attach: use the kernel's initiator for hosts that have a key")
 	}
 	link, socket := a.link(d.UUID), filepath.Base(a.socket(d.NQN))
 	done, err := a.turns.take(ctx, socket)
@@ -173,10 +173,10 @@ func (a *Attached) serve(ctx context.Context, d Disk) error {
 	for !reached(socket) {
 		select {
 		case err := <-ended:
-			return fmt.Errorf("nvmeof attach has ended: %w: %s", err, attribute(socket+".log"))
+			return fmt.Errorf("nvmeof attach ended: %w: %s", err, attribute(socket+".log"))
 		case <-ctx.Done():
 			_ = cmd.Process.Kill() // the next call starts it again
-			return fmt.Errorf("nvmeof attach does not serve: %w: %s", ctx.Err(), attribute(socket+".log"))
+			return fmt.Errorf("nvmeof attach does not publish the volume: %w: %s", ctx.Err(), attribute(socket+".log"))
 		case <-time.After(lookAgain):
 		}
 	}
@@ -201,7 +201,7 @@ func (a *Attached) take(ctx context.Context, link string, u uuid.UUID) error {
 		return err
 	}
 	defer done()
-	err = errors.New("there is no free /dev/nbd: modprobe nbd")
+	err = errors.New("no NBD device is free: modprobe nbd, with nbds_max=N for more devices")
 	for i := 0; ; i++ {
 		name := "nbd" + strconv.Itoa(i)
 		if _, missing := os.Stat(a.at("sys/block", name)); missing != nil {
@@ -300,7 +300,7 @@ func (a *Attached) end(ctx context.Context, socket string) error {
 	for reached(socket) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("nvmeof attach at %s does not end: %w", socket, ctx.Err())
+			return fmt.Errorf("nvmeof attach, which serves %s, does not end: %w", socket, ctx.Err())
 		case <-time.After(lookAgain):
 		}
 	}
@@ -340,7 +340,7 @@ func (a *Attached) ReadOnly(device string) bool {
 func (a *Attached) Await(_ context.Context, device string, size int64) (int64, error) {
 	sectors, err := strconv.ParseInt(attribute(a.at("sys/block", filepath.Base(device), "size")), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is gone", device)
+		return 0, fmt.Errorf("device %s no longer exists", device)
 	}
 	if sectors*sectorSize < size {
 		return 0, fmt.Errorf("%s has %d bytes, want %d: %w", device, sectors*sectorSize, size, ErrOffline)

@@ -253,7 +253,7 @@ func TestOthersAttach(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		late, stop := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := test.fabric.Detach(late, second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "under way") {
+		if err := test.fabric.Detach(late, second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "in progress") {
 			t.Errorf("%s: of the subsystem that is away: %v", name, err)
 		}
 		stop()

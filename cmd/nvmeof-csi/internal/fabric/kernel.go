@@ -114,7 +114,7 @@ type controller struct{ name, nqn, address, state string }
 func (k *Kernel) controllers(nqn string) (all []controller, err error) {
 	entries, err := os.ReadDir(k.sys("class", "nvme"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("the kernel has no NVMe: modprobe nvme-rdma")
+		return nil, errors.New("the kernel has no NVMe host: modprobe nvme-rdma")
 	}
 	for _, e := range entries {
 		dir := k.sys("class", "nvme", e.Name())
@@ -144,7 +144,7 @@ func (k *Kernel) Attach(ctx context.Context, d Disk) (device string, err error) 
 		}
 	}()
 	if added, err = k.remember(ctx, d); err != nil {
-		return "", fmt.Errorf("noting what is attached, for the driver that is started next: %w", err)
+		return "", fmt.Errorf("record the attached volumes for the next start of the driver: %w", err)
 	}
 	return k.attach(ctx, d)
 }
@@ -209,7 +209,7 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 		if name != "" {
 			// The kernel shows only the first of several namespaces with the same UUID.
 			if of := attribute(k.sys("block", name, "device", "subsysnqn")); of != "" && of != string(d.NQN) {
-				return "", fmt.Errorf("%s has the identifier of a volume of %s, and is of %s: it is another disk; nvme disconnect it", k.dev(name), d.NQN, nvmeof.Printable(of))
+				return "", fmt.Errorf("%s has the UUID of a volume of subsystem %s, but belongs to subsystem %s: it is another disk; disconnect it with nvme disconnect", k.dev(name), d.NQN, nvmeof.Printable(of))
 			}
 			if ready(k.dev(name)) {
 				return k.dev(name), nil
@@ -220,7 +220,7 @@ func (k *Kernel) attach(ctx context.Context, d Disk) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("namespace %v of %s does not come up: %w; is it published to %s, and what does dmesg say?", d.UUID, d.NQN, ctx.Err(), k.Host)
+			return "", fmt.Errorf("namespace %v of %s does not appear: %w; check that it is published to host %s, and look at dmesg", d.UUID, d.NQN, ctx.Err(), k.Host)
 		case <-time.After(lookAgain):
 		}
 	}
@@ -266,13 +266,13 @@ func (k *Kernel) connect(ctx context.Context, d Disk) error {
 func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 	for _, text := range []string{string(d.NQN), a.Addr().String(), string(k.Host)} {
 		if strings.ContainsAny(text, ", \n") {
-			return fmt.Errorf("the kernel takes no comma and no space in %s", nvmeof.Printable(text))
+			return fmt.Errorf("the kernel does not accept a comma or space in %s", nvmeof.Printable(text))
 		}
 	}
 	options := fmt.Sprintf("nqn=%s,transport=rdma,traddr=%s,trsvcid=%d,hostnqn=%s,hostid=%s,ctrl_loss_tmo=%d", d.NQN, a.Addr(), a.Port(), k.Host, k.HostID, cmp.Or(k.Loss, defaultLoss))
 	for _, secret := range []struct{ name, value string }{{"dhchap_secret", d.Key}, {"dhchap_ctrl_secret", d.ControllerKey}} {
 		if strings.ContainsAny(secret.value, ", \n") {
-			return fmt.Errorf("%s is no key as nvme gen-dhchap-key makes it", secret.name)
+			return fmt.Errorf("%s is not a key in the format of nvme gen-dhchap-key", secret.name)
 		}
 		if secret.value != "" {
 			options += "," + secret.name + "=" + secret.value
@@ -293,9 +293,9 @@ func (k *Kernel) ask(d Disk, a netip.AddrPort) error {
 func (k *Kernel) reason(err error) string {
 	switch {
 	case errors.Is(err, unix.EIO):
-		return fmt.Sprintf(": the target refuses this node; its log says why, as does dmesg. Each machine needs an NQN and an identifier of its own in /etc/nvme: is another one connected as %s, %v?", k.Host, k.HostID)
+		return fmt.Sprintf(": the target refused this node; the reason is in the target's log and in dmesg. Each machine needs its own NQN and identifier in /etc/nvme: is another machine connected as %s, %v?", k.Host, k.HostID)
 	case errors.Is(err, unix.EINVAL):
-		return fmt.Sprintf(": dmesg says which option it is. Is this machine connected as %s with another identifier than %v, or the reverse?", k.Host, k.HostID)
+		return fmt.Sprintf(": dmesg names the invalid option. Is this machine already connected as %s with another identifier than %v, or with that identifier and another NQN?", k.Host, k.HostID)
 	}
 	return ""
 }
@@ -395,7 +395,7 @@ func (k *Kernel) Await(ctx context.Context, device string, size int64) (int64, e
 	for first := true; ; first = false {
 		sectors, err := strconv.ParseInt(attribute(k.sys("block", name, "size")), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%s is gone", device)
+			return 0, fmt.Errorf("device %s no longer exists", device)
 		}
 		if sectors*sectorSize >= size {
 			return sectors * sectorSize, nil

@@ -109,7 +109,7 @@ func TestAttach(t *testing.T) {
 	if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("by no path: %v", err)
 	}
-	for fail, want := range map[error]string{unix.EIO: "is another one connected as " + hostNQN, unix.EINVAL: "with another identifier than " + first.String()} {
+	for fail, want := range map[error]string{unix.EIO: "is another machine connected as " + hostNQN, unix.EINVAL: "with another identifier than " + first.String()} {
 		x.fail = fail
 		if _, err := x.Attach(t.Context(), disk(first)); !errors.Is(err, fail) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

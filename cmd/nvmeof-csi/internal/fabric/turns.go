@@ -29,7 +29,7 @@ func (t *turns) take(ctx context.Context, name string) (end func(), err error) {
 	}
 	t.mu.Unlock()
 	if err := turn.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("another call about %s is under way: %w", name, err)
+		return nil, fmt.Errorf("another call for %s is in progress: %w", name, err)
 	}
 	return func() { turn.Release(1) }, nil
 }

@@ -38,10 +38,10 @@ func New() *Mounter {
 // Format implements Mounts.
 func (m *Mounter) Format(_ context.Context, device, at, fs string, options []string, readOnly bool) error {
 	if has, err := m.mounter.GetDiskFormat(device); err != nil {
-		return fmt.Errorf("file system of %s: %w", device, err)
+		return fmt.Errorf("find the file system of %s: %w", device, err)
 	} else if has == "" {
 		if err := readable(device); err != nil {
-			return fmt.Errorf("whether %s has a file system is not known: %w", device, err)
+			return fmt.Errorf("cannot determine whether %s has a file system: %w", device, err)
 		}
 	}
 	if err := os.MkdirAll(at, 0o750); err != nil {
@@ -52,7 +52,7 @@ func (m *Mounter) Format(_ context.Context, device, at, fs string, options []str
 		options = append(options, "ro")
 	}
 	if err := m.mounter.FormatAndMount(device, at, fs, options); err != nil {
-		return fmt.Errorf("mounting %s at %s: %w", device, at, err)
+		return fmt.Errorf("mount %s at %s: %w", device, at, err)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (m *Mounter) Bind(_ context.Context, source, at string, device, readOnly bo
 		options = append(options, "ro")
 	}
 	if err := m.mounter.Mount(source, at, "", options); err != nil {
-		return errors.Join(fmt.Errorf("showing %s at %s: %w", source, at, err), os.Remove(at))
+		return errors.Join(fmt.Errorf("bind mount of %s at %s: %w", source, at, err), os.Remove(at))
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (m *Mounter) Bind(_ context.Context, source, at string, device, readOnly bo
 // Protect implements Mounts.
 func (m *Mounter) Protect(ctx context.Context, at string) error {
 	if out, err := m.mounter.Exec.CommandContext(ctx, "mount", "-o", "remount,bind,ro", at).CombinedOutput(); err != nil {
-		return fmt.Errorf("having nobody write to %s: %w: %s", at, err, bytes.TrimSpace(out))
+		return fmt.Errorf("remount %s read-only: %w: %s", at, err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 
 var (
 	// ErrInUse is returned if a volume is published.
-	ErrInUse = errors.New("it is published")
+	ErrInUse = errors.New("the volume is published")
 	// ErrFixed is returned if the size of a volume cannot be changed.
-	ErrFixed = errors.New("memory keeps its size")
+	ErrFixed = errors.New("the size of a memory volume cannot be changed")
 	// ErrUnknown is returned if the free capacity is not known.
-	ErrUnknown = errors.New("what memory and pools of Ceph have left is not known")
+	ErrUnknown = errors.New("the free capacity is known only for storage file, not for memory and rbd")
 	// ErrAccess is returned if a host has a volume with a different access.
-	ErrAccess = errors.New("the host has it with another access")
+	ErrAccess = errors.New("the volume is already published to the host with another access mode")
 )
 
 // of returns the path of a call about a volume.
@@ -199,7 +199,7 @@ func (s *Set) Addresses(ctx context.Context, v *Volume) (at []string, err error)
 		}
 	}
 	if len(at) == 0 {
-		return nil, fmt.Errorf("target %s listens nowhere: nvmeof listener add, or addresses in the configuration of the driver", t.Name)
+		return nil, fmt.Errorf("target %s has no listener address: add one (nvmeof listener add), or set addresses in the driver's configuration", t.Name)
 	}
 	return at, nil
 }

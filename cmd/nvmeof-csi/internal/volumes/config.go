@@ -64,7 +64,7 @@ func New(c Config) (*Set, error) {
 	s := &Set{}
 	for i, t := range c.Targets {
 		if s.named(t.Name) != nil {
-			return nil, fmt.Errorf("targets[%d]: there are two of the name %s", i, t.Name)
+			return nil, fmt.Errorf("targets[%d]: the name %s is used twice", i, t.Name)
 		}
 		x, err := newTarget(t)
 		if err != nil {
@@ -73,7 +73,7 @@ func New(c Config) (*Set, error) {
 		s.targets = append(s.targets, x)
 	}
 	if len(s.targets) == 0 {
-		return nil, errors.New("targets: there is none")
+		return nil, errors.New("targets is empty: want at least one target")
 	}
 	return s, nil
 }
@@ -86,7 +86,7 @@ func newTarget(c TargetConfig) (*target, error) {
 	nqn, err := nvmeof.ParseNQN(c.Subsystem)
 	switch {
 	case !targetName.MatchString(c.Name):
-		return nil, fmt.Errorf("name %q: a-z, 0-9, - and . make names, of at most 62", c.Name)
+		return nil, fmt.Errorf("name %q: want at most 62 characters of a-z, 0-9, - and .", c.Name)
 	case err != nil:
 		return nil, fmt.Errorf("subsystem: %w", err)
 	}
@@ -125,7 +125,7 @@ func newClient(c TargetConfig) (*control.Client, error) {
 		}
 	}
 	if c.TokenFile == "" {
-		return nil, errors.New("token-file: a console needs one, with a token of the role operate")
+		return nil, errors.New("token-file is missing: a console address needs a file with a token of role operate")
 	}
 	token := func() (string, error) {
 		text, err := os.ReadFile(c.TokenFile)
@@ -133,7 +133,7 @@ func newClient(c TargetConfig) (*control.Client, error) {
 	}
 	client, err := control.NewRemoteClient(c.Control, token, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool})
 	if err != nil {
-		return nil, fmt.Errorf("control: %w, and no unix:PATH", err)
+		return nil, fmt.Errorf("control: %w, or unix:PATH", err)
 	}
 	return client, nil
 }

@@ -36,13 +36,13 @@ const (
 
 var (
 	// ErrDiffers is returned if the volume with the name differs from the wanted one.
-	ErrDiffers = errors.New("there is a volume of that name, and it is another")
+	ErrDiffers = errors.New("a volume with that name exists, with other properties")
 	// ErrSize is returned if no size satisfies a request.
-	ErrSize = errors.New("no size is at least what is required, at most the limit, and a multiple of 1 MiB")
+	ErrSize = errors.New("no multiple of 1 MiB is at least the required size and at most the limit")
 	// ErrRequest is returned for an invalid request.
-	ErrRequest = errors.New("see the storage class, and the configuration of the driver")
+	ErrRequest = errors.New("check the storage class and the driver's configuration")
 	// ErrFull is returned if a target cannot have another volume.
-	ErrFull = errors.New("the subsystem has as many namespaces as it can have")
+	ErrFull = errors.New("the subsystem has the maximum number of namespaces")
 )
 
 // sizeFor returns the size of a volume.
@@ -80,7 +80,7 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 	t := s.targets[0]
 	if r.Target != "" {
 		if t = s.named(r.Target); t == nil {
-			return nil, fmt.Errorf("target %q: the configuration of the driver has none of that name: %w", r.Target, ErrRequest)
+			return nil, fmt.Errorf("target %q is not in the driver's configuration: %w", r.Target, ErrRequest)
 		}
 	}
 	size, err := sizeFor(r.Required, r.Limit)
@@ -119,7 +119,7 @@ func (s *Set) Create(ctx context.Context, r Request) (*Volume, error) {
 // volume may have been killed before that.
 func (t *target) same(ctx context.Context, v *Volume, r Request) error {
 	if v.Size < r.Required || r.Limit > 0 && v.Size > r.Limit || r.Kind != "" && v.Kind != r.Kind {
-		return fmt.Errorf("%s: %s has %d bytes in a %s: %w", r.Name, v.ID, v.Size, v.Kind, ErrDiffers)
+		return fmt.Errorf("%s: volume %s has %d bytes and storage %s: %w", r.Name, v.ID, v.Size, v.Kind, ErrDiffers)
 	}
 	return t.client.Do(ctx, "PATCH", v.of(), v.options(), []byte("{}"), nil)
 }
@@ -141,7 +141,7 @@ func (t *target) namespace(s *config.Subsystem, r Request, size int64, refused [
 		n.Memory = &config.Memory{Size: config.Size(size)}
 		return n, nil
 	case place == "":
-		return nil, fmt.Errorf("target %s has no directory and no pool for %s in the configuration of the driver, and the storage class names none: %w", t.Name, kind, ErrRequest)
+		return nil, fmt.Errorf("target %s: neither the driver's configuration nor the storage class has a directory or pool for storage %s: %w", t.Name, kind, ErrRequest)
 	case kind == RBD:
 		n.RBD = &config.RBD{Image: place + "/" + name, Size: config.Size(size), Conf: config.Path(t.CephConf), ID: t.CephID}
 		return n, nil
@@ -204,7 +204,7 @@ func (t *target) add(ctx context.Context, n *config.Namespace) error {
 	}
 	err = t.client.Do(ctx, "POST", control.Path("subsystems"), []string{"save"}, config.JSON(&config.Subsystem{NQN: t.nqn, RefuseDuplicates: true}), nil)
 	if err != nil && !isCode(err, control.CodeExists) {
-		return fmt.Errorf("subsystem %s of target %s is missing: %w", t.nqn, t.Name, err)
+		return fmt.Errorf("create subsystem %s at target %s: %w", t.nqn, t.Name, err)
 	}
 	return add()
 }

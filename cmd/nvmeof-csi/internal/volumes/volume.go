@@ -38,7 +38,7 @@ var (
 	ErrNotFound = errors.New("no such volume")
 	// ErrTarget is returned if the target of a volume is not in the configuration, so that it is not known whether the
 	// volume exists.
-	ErrTarget = errors.New("volumes of a target that was renamed or taken out are neither deleted nor taken from hosts: name it again")
+	ErrTarget = errors.New("a volume cannot be deleted or unpublished if its target was renamed or removed: add the target to the driver's configuration again under that name")
 )
 
 // A Volume describes an existing volume.

@@ -90,11 +90,11 @@ func (w *watch) run(cmd *cobra.Command) error {
 	}
 	c := control.NewClient(socket)
 	defer c.Close()
-	return whileTaken(cmd.Context(), func() error { return w.goOn(cmd, c) })
+	return whileTaken(cmd.Context(), func() error { return w.showNew(cmd, c) })
 }
 
-// goOn shows new events.
-func (w *watch) goOn(cmd *cobra.Command, c *control.Client) error {
+// showNew shows new events.
+func (w *watch) showNew(cmd *cobra.Command, c *control.Client) error {
 	for {
 		list, err := w.next(cmd, c)
 		if cmd.Context().Err() != nil {

@@ -66,7 +66,7 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 	for _, x := range g.Gateways {
 		name := x.Name
 		if name == g.Gateway {
-			name += whoIs(g)
+			name += nameSuffix(g)
 		}
 		ids := "-"
 		if x.LastID > 0 {
@@ -89,8 +89,8 @@ func gatewayTable(w io.Writer, g *control.GroupStatus) {
 	}
 }
 
-// whoIs returns a suffix for the name of the gateway that was queried, since another one may have the same name.
-func whoIs(g *control.GroupStatus) string {
+// nameSuffix returns a suffix for the name of the gateway that was queried, since another one may have the same name.
+func nameSuffix(g *control.GroupStatus) string {
 	if slices.ContainsFunc(g.Alarms, func(a control.GroupAlarm) bool {
 		return a.Kind == "name-in-use" && a.Gateway == g.Gateway
 	}) {

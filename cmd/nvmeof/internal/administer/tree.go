@@ -154,7 +154,7 @@ func (t tree) gateway(g *control.GatewayStatus) {
 // refusals prints what limits have rejected and which hosts have not authenticated, if any.
 func (t tree) refusals(status *control.Status) {
 	if c := &status.ControllerLimits; c.Refused+c.Displaced+c.Unanswered > 0 {
-		t.line(1, "controllers: %d refused at a limit, %d unresponsive ones ended for others of their host, %d ended by keep alive timeout",
+		t.line(1, "controllers: %d refused at a limit, %d unresponsive ones ended to admit new ones of the same host, %d ended by keep alive timeout",
 			c.Refused, c.Displaced, c.Unanswered)
 	}
 	if a := &status.Admission; a.GaveWay+a.Refused+a.Silent+a.Memory > 0 {
@@ -166,10 +166,10 @@ func (t tree) refusals(status *control.Status) {
 			r.TooMany, r.Backlog, r.HalfOpen)
 	}
 	if status.Undelivered > 0 {
-		t.line(1, "connections: %d ended because their hosts responded but accepted nothing of what they were sent", status.Undelivered)
+		t.line(1, "connections: %d ended because their hosts answered, but did not accept the data that was sent to them", status.Undelivered)
 	}
 	if status.Slowed > 0 {
-		t.line(1, "queues: %d times one was limited because others waited for data that its host did not deliver", status.Slowed)
+		t.line(1, "queues: %d times a queue got less memory, because its host delayed data while others waited for memory", status.Slowed)
 	}
 	if a := &status.Authentications; a.Failed+a.TimedOut+a.Abandoned+a.Interrupted > 0 {
 		t.line(1, "authentications: %d succeeded, %d failed, %d timed out, %d abandoned, %d messages deferred",

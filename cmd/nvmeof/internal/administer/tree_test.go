@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 		{control.Status{Requests: rdmatransport.RefusedRequests{HalfOpen: 7}}, "7 made room for newer ones"},
 		{control.Status{ControllerLimits: target.ControllerCounts{Refused: 7}}, "7 refused at a limit"},
 		{control.Status{Undelivered: 7}, "7 ended because"},
-		{control.Status{Slowed: 7}, "7 times one was limited"},
+		{control.Status{Slowed: 7}, "7 times a queue got less memory"},
 	} {
 		if got := print(&c.status); !strings.Contains(got, c.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q, want %q in one line", got, c.want)

@@ -72,7 +72,7 @@ func followAbsent(ctx context.Context, all *hosts.Pool, p *publisher, absent []*
 				if err == nil {
 					var c connections.Controller
 					if c, err = p.subsystem.Add(ctx, path); err == nil {
-						p.come(latecomer{path.Options.Traddr.String(), c})
+						p.offerPath(latePath{path.Options.Traddr.String(), c})
 						return
 					}
 				}
@@ -88,22 +88,22 @@ func followAbsent(ctx context.Context, all *hosts.Pool, p *publisher, absent []*
 	}
 }
 
-// A latecomer is a path to which there was no route at first.
-type latecomer struct {
+// A latePath is a path to which there was no route at first.
+type latePath struct {
 	name       string
 	controller connections.Controller
 }
 
-// come passes a path to the command's goroutine. It may be called from any goroutine.
-func (p *publisher) come(l latecomer) {
+// offerPath passes a path to the command's goroutine. It may be called from any goroutine.
+func (p *publisher) offerPath(l latePath) {
 	p.mu.Lock()
 	p.late = append(p.late, l)
 	p.mu.Unlock()
 	p.changed()
 }
 
-// welcome adds the paths passed by come.
-func (p *publisher) welcome() {
+// addPaths adds the paths passed by offerPath.
+func (p *publisher) addPaths() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.late {

@@ -40,7 +40,7 @@ type publisher struct {
 	leftErr error
 
 	mu   sync.Mutex // guards the fields below
-	late []latecomer
+	late []latePath
 }
 
 // changed signals that something may be new. It may be called from any goroutine.
@@ -148,7 +148,7 @@ func (p *publisher) states() error {
 			p.reported = append(p.reported, connections.NewsSince(connections.Status{State: connections.Live, ID: c.Status().ID}))
 		}
 	}
-	p.welcome()
+	p.addPaths()
 	var dead []error
 	for i, c := range p.controllers {
 		st := c.Status()

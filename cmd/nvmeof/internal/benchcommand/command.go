@@ -40,10 +40,11 @@ each job.
 --verify=crc32c reads back what was written; with --rw read or randread it checks
 what an earlier job wrote.
 
-The measurement is over when its controller is lost, unless there are several addresses,
-or one of --reconnect-delay, --ctrl-loss-tmo, --fast_io_fail_tmo and --iopolicy: then it
-goes over paths, of which requests wait for another or the same one again, as with
-nvmeof attach, and what happened to them is reported too. That costs a little.`,
+The measurement ends when its controller is lost, unless several addresses or one of
+--reconnect-delay, --ctrl-loss-tmo, --fast_io_fail_tmo and --iopolicy are given. Then it
+uses paths, as nvmeof attach does: requests wait for another path or for the lost one to
+be reconnected, and the report lists what happened to the paths. Paths cost a little
+performance.`,
 		Example: `  nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randread --bs 4k --iodepth 32 --runtime 5
   nvmeof bench -t rdma -a 192.0.2.1 -n NQN --rw randrw --rwmixread 70 --report out.html
   nvmeof bench -t rdma -a 192.0.2.1,192.0.2.2 -n NQN --rw randwrite --verify --runtime 60 --ctrl-loss-tmo 120
@@ -79,14 +80,14 @@ func (l *load) execute(cmd *cobra.Command) error {
 	}
 	m := measurement{load: l, cmd: cmd, job: job, versus: versus, percentiles: percentiles}
 	m.paths, err = l.fabric.Measure(cmd, m.run)
-	if err != nil && !m.worthTelling() {
+	if err != nil && !m.hasResults() {
 		return errors.Join(err, out.drop())
 	}
 	return errors.Join(err, out.write(&m, print)) // after an interruption, the results so far in fio's format
 }
 
-// worthTelling reports whether there are results of all jobs from before an error.
-func (m *measurement) worthTelling() bool {
+// hasResults reports whether there are results of all jobs from before an error.
+func (m *measurement) hasResults() bool {
 	return len(m.results) > 0 && !slices.ContainsFunc(m.results, func(r *bench.Result) bool {
 		return r == nil || r.Ops == 0 && m.cmd.Context().Err() == nil
 	})
@@ -213,7 +214,7 @@ func namedNamespaces(ctx context.Context, c nvmeverb.NamespaceLister, list strin
 			return nil, err
 		}
 		if slices.Contains(ids, id) {
-			return nil, failure.Usagef("--namespace-id %s: %d is there twice; --numjobs loads one several times", list, id)
+			return nil, failure.Usagef("--namespace-id %s: %d is given twice; use --numjobs for several jobs on one namespace", list, id)
 		}
 		ids = append(ids, id)
 	}

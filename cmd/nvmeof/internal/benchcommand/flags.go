@@ -201,10 +201,10 @@ func (l *load) checkNumbers(j *bench.Job) error {
 		}
 	}
 	if l.fsync > 0 && !j.Pattern.Does(bench.ToWrite) {
-		return failure.Usagef("--fsync %d: %s writes nothing that could be flushed", l.fsync, l.rw)
+		return failure.Usagef("--fsync %d: --rw %s writes nothing that could be flushed", l.fsync, l.rw)
 	}
 	if l.runtime < 0 || l.ramp < 0 {
-		return failure.Usagef("--runtime and --ramp_time are not negative")
+		return failure.Usagef("--runtime and --ramp_time must not be negative")
 	}
 	return nil
 }

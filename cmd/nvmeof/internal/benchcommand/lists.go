@@ -17,7 +17,7 @@ import (
 func perDirection[V any](text string, none V, parse func(string) (V, error)) (all [bench.Directions]V, err error) {
 	parts := strings.Split(text, ",")
 	if len(parts) > len(all) {
-		return all, fmt.Errorf("%s: one for each of reads, writes and trims at most", text)
+		return all, fmt.Errorf("%s: want at most one value each for reads, writes and trims", text)
 	}
 	for d := range all {
 		all[d] = none
@@ -40,7 +40,7 @@ const (
 func requestSize(text string) (int, error) {
 	n, err := nvmeof.ParseSize(text)
 	if err == nil && n > maxRequest {
-		err = fmt.Errorf("%s: at most 16 MiB", text)
+		err = fmt.Errorf("%s: want at most 16 MiB", text)
 	}
 	return int(n), err
 }
@@ -59,7 +59,7 @@ func sizeRange(text string) (z bench.Sizes, err error) {
 		return z, err
 	}
 	if z.Most, err = requestSize(most); err == nil && z.Most < z.Least {
-		err = fmt.Errorf("%s: the first is the least", text)
+		err = fmt.Errorf("%s: want the smallest size first", text)
 	}
 	return z, err
 }
@@ -83,7 +83,7 @@ func sizeSplit(text string) (z bench.Sizes, err error) {
 		z.Split = append(z.Split, s)
 	}
 	if left < 0 || left > 0 && open == 0 {
-		return z, fmt.Errorf("%s: the shares are %d percent together", text, 100-left)
+		return z, fmt.Errorf("%s: the shares add up to %d percent, not 100", text, 100-left)
 	}
 	for i := range z.Split {
 		if s := &z.Split[i]; s.Percent < 0 {
@@ -133,7 +133,7 @@ func (l *load) rates(j *bench.Job) error {
 		return nvmeof.ParseSize(text)
 	}
 	if l.rate != "" && l.rateIOPS != "" {
-		return failure.Usagef("--rate and --rate_iops: one of them, since both are the same limit in other units")
+		return failure.Usagef("--rate and --rate_iops exclude each other: both set the same limit, in different units")
 	}
 	all, err := perDirection(l.rate, 0, limit)
 	if err != nil {
@@ -167,7 +167,7 @@ func (l *load) percentiles() (all []float64, err error) {
 	for s := range strings.SplitSeq(l.percentileList, ":") {
 		p, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(p >= 0 && p <= 100) {
-			return nil, failure.Usagef("--percentile_list %s: percentiles with colons between them, as 50:99:99.9", l.percentileList)
+			return nil, failure.Usagef("--percentile_list %s: want percentiles separated by colons, as 50:99:99.9", l.percentileList)
 		}
 		all = append(all, p)
 	}

@@ -93,9 +93,9 @@ func (m *measurement) versusTable() *benchreport.Versus {
 		r := c.ratio()
 		v.Rows = append(v.Rows,
 			[]string{r.Name, cell("%.0f", r.IOPS), cell("%.1f", r.Rate/1e6), times(r.P50), times(r.P99)},
-			[]string{"  the fabric has, of that", cell("%.2f times", r.IOPSRatio), cell("%.2f times", r.RateRatio), cell("%.2f times", r.P50Ratio), ""})
+			[]string{"  the fabric, relative to that", cell("%.2f times", r.IOPSRatio), cell("%.2f times", r.RateRatio), cell("%.2f times", r.P50Ratio), ""})
 	}
-	v.Note = fmt.Sprintf("Medians of %d rounds, in each of which all were measured right after one another.", m.load.rounds)
+	v.Note = fmt.Sprintf("Medians of %d rounds; each round measured all of them, one right after the other.", m.load.rounds)
 	return v
 }
 

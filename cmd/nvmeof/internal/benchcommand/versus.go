@@ -52,7 +52,7 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 		case kind == "local":
 			err = failure.Usagef("--vs local needs the store, on this machine: local=mem:1GiB, or local=FILE")
 		default:
-			err = failure.Usagef("--vs %s: want udp, or local=EXPORT with an export as of nvmeof target, as in local=mem:1GiB", s)
+			err = failure.Usagef("--vs %s: want udp, or local=EXPORT with EXPORT as in nvmeof target --export, for example local=mem:1GiB", s)
 		}
 		if err != nil {
 			return nil, err
@@ -60,7 +60,7 @@ func (l *load) contenders(j bench.Job) (all []*contender, err error) {
 		all = append(all, c)
 	}
 	if len(all) > 0 && (l.nsids == "all" || strings.Contains(l.nsids, ",")) {
-		return nil, failure.Usagef("--vs compares one namespace: --namespace-id %s are several", l.nsids)
+		return nil, failure.Usagef("--vs compares a single namespace, but --namespace-id %s gives several", l.nsids)
 	}
 	return all, nil
 }
@@ -104,7 +104,7 @@ const maxDatagram = 60 << 10
 func (l *load) versusUDP(j bench.Job) (*contender, error) {
 	traddr := l.fabric.Where().Traddr
 	if strings.Contains(traddr, ",") {
-		return nil, failure.Usagef("--vs udp compares one address: --traddr %s are several", traddr)
+		return nil, failure.Usagef("--vs udp compares a single address, but --traddr %s gives several", traddr)
 	}
 	addr, err := l.fabric.Addr()
 	if err != nil {
@@ -112,11 +112,11 @@ func (l *load) versusUDP(j bench.Job) (*contender, error) {
 	}
 	switch {
 	case !isOurs(addr.Addr()):
-		return nil, failure.Usagef("--vs udp measures over loopback, and %v is another machine: they cannot be compared", addr.Addr())
+		return nil, failure.Usagef("--vs udp measures over loopback, but %v is another machine: they cannot be compared", addr.Addr())
 	case j.Pattern.Mixed() || j.Pattern.Does(bench.ToTrim):
 		return nil, failure.Usagef("--vs udp compares reads or writes, not %v", j.Pattern)
 	case j.MaxSize() != j.BlockSize || j.MaxBlock != j.BlockSize:
-		return nil, failure.Usagef("--vs udp compares requests of one size: --bs instead of --bsrange or --bssplit")
+		return nil, failure.Usagef("--vs udp compares requests of one size: use --bs instead of --bsrange or --bssplit")
 	}
 	runtime := j.Runtime
 	if runtime == 0 {

@@ -175,7 +175,7 @@ func (h *Holder) Connect(ctx context.Context, p Path) (string, error) {
 // reportDamaged logs the names that stay unused, so that users know why their disks have other names than before.
 func (h *Holder) reportDamaged() {
 	for _, file := range damaged(h.config.Dir) {
-		h.config.Log(fmt.Sprintf("%s is damaged: whose disks had names with its number is not known, and none gets them, so that some may have "+
+		h.config.Log(fmt.Sprintf("%s is damaged: the disk names that it reserved are not known and not used again, so some disks may have "+
 			"other names than before; if no program relies on those names any more: rm %s", file, shell.Quote(file)))
 	}
 }

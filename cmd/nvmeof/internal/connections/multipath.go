@@ -37,7 +37,7 @@ type Multipath struct {
 // Connect implements [Connector].
 func (m Multipath) Connect(ctx context.Context, paths []Path, changed func()) (Subsystem, []Controller, error) {
 	if len(paths) == 0 {
-		return nil, nil, errors.New("no path to connect by")
+		return nil, nil, errors.New("no path to connect")
 	}
 	most := cmp.Or(m.MaxNamespaces, nvmeof.MaxNamespaces)
 	cfg := multipath.Config{

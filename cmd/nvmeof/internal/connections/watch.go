@@ -171,12 +171,12 @@ func (h *Holder) forget() {
 		h.config.Log(err.Error())
 	}
 	if idle {
-		h.beIdle()
+		h.signalIdle()
 	}
 }
 
-// beIdle closes the idle channel, unless a controller was connected meanwhile.
-func (h *Holder) beIdle() {
+// signalIdle closes the idle channel, unless a controller was connected meanwhile.
+func (h *Holder) signalIdle() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subsystems) == 0 && !h.isIdle() {

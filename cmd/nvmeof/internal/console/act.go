@@ -68,15 +68,15 @@ func actionOf(f url.Values) (a action, ok bool) {
 	case "add-namespace":
 		a.path, a.body, a.edits, a.done = []string{"subsystems", nqn, "namespaces"}, newNamespace(f), true, shown+" is added"
 	case "resize":
-		change(map[string]any{"file": map[string]any{"size": f.Get("size")}}, shown+" has another size")
+		change(map[string]any{"file": map[string]any{"size": f.Get("size")}}, shown+" was resized")
 	case "protect":
-		change(map[string]any{"read-only": true}, "nobody can write to "+shown)
+		change(map[string]any{"read-only": true}, shown+" is read-only")
 	case "unprotect":
-		change(map[string]any{"read-only": false}, shown+" can be written to")
+		change(map[string]any{"read-only": false}, shown+" is writable")
 	case "pause":
-		a.path, a.body, a.done = append(space, "pause"), map[string]any{"limit": f.Get("limit")}, "commands of "+shown+" are held until it is resumed, for "+nvmeof.Visible(f.Get("limit"))+" at most"
+		a.path, a.body, a.done = append(space, "pause"), map[string]any{"limit": f.Get("limit")}, "commands to "+shown+" are held until it is resumed, for "+nvmeof.Visible(f.Get("limit"))+" at most"
 	case "resume":
-		a.path, a.done = append(space, "resume"), "commands of "+shown+" are carried out"
+		a.path, a.done = append(space, "resume"), "commands to "+shown+" are executed again"
 	case "clear-fault":
 		a.path, a.done = append(space, "clear-fault"), shown+" takes writes again"
 	case "remove-namespace":
@@ -93,7 +93,7 @@ func actionOf(f url.Values) (a action, ok bool) {
 	if f.Get("save") == "" {
 		return a, true
 	}
-	a.done += ", and that is saved"
+	a.done += "; the change is saved"
 	return a, true
 }
 
@@ -136,7 +136,7 @@ func (s *server) call(r *http.Request, who control.Caller, a *action) (wrong str
 	}
 	q, err := http.NewRequestWithContext(r.Context(), a.method, path, bytes.NewReader(body))
 	if err != nil {
-		return "this has no path: " + nvmeof.Visible(err.Error())
+		return "invalid request path: " + nvmeof.Visible(err.Error())
 	}
 	q.RemoteAddr = r.RemoteAddr
 	w := &answer{header: http.Header{}, code: http.StatusOK}
@@ -146,7 +146,7 @@ func (s *server) call(r *http.Request, who control.Caller, a *action) (wrong str
 	}
 	var e struct{ Error control.Error }
 	if json.Unmarshal(w.body.Bytes(), &e) != nil || e.Error.Message == "" {
-		return "the API answers " + http.StatusText(w.code)
+		return "the API returned " + http.StatusText(w.code)
 	}
 	return e.Error.Message
 }

@@ -85,13 +85,13 @@ func (c *certificate) note(err, outdated error) {
 	c.why = why
 	switch {
 	case err == nil && outdated == nil:
-		c.log.Info("console: its certificate can be used again", zap.String("file", string(c.files.Certificate)))
+		c.log.Info("console: the certificate is usable again", zap.String("file", string(c.files.Certificate)))
 	case err == nil:
-		c.log.Error("console: browsers and programs refuse its certificate", zap.String("file", string(c.files.Certificate)), zap.Error(outdated))
+		c.log.Error("console: browsers and programs refuse the certificate", zap.String("file", string(c.files.Certificate)), zap.Error(outdated))
 	case c.good != nil:
-		c.log.Error("console: its certificate cannot be used; the previous one stays in use", zap.Error(err), zap.NamedError("which_is_refused", outdated))
+		c.log.Error("console: the certificate cannot be used; the previous one stays in use", zap.Error(err), zap.NamedError("which_is_refused", outdated))
 	default:
-		c.log.Error("console: its certificate cannot be used: connections are refused", zap.Error(err))
+		c.log.Error("console: the certificate cannot be used; connections are refused", zap.Error(err))
 	}
 }
 

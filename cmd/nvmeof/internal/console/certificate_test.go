@@ -19,7 +19,7 @@ func TestCertificateOutdated(t *testing.T) {
 			t.Errorf("%s: it is logged %v, want %q", step, lines, want)
 		}
 	}
-	const refused, kept, again = "refuse its certificate", "the previous one stays in use", "can be used again"
+	const refused, kept, again = "refuse the certificate", "the previous one stays in use", "is usable again"
 	now, hour := time.Now(), time.Hour
 	c := &certificate{files: certifyFor(t, r.dir, now.Add(-2*hour), now.Add(-hour), "a.example")}
 	step := func(name string, from, to time.Time, want string) {

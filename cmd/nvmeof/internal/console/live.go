@@ -11,8 +11,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
-// A pulse holds the last two readings of the counters, shared by all pages.
-type pulse struct {
+// readings holds the last two readings of the counters, shared by all pages.
+type readings struct {
 	mu          sync.Mutex
 	before, now *control.Measures
 	report      *activity.Report
@@ -20,18 +20,18 @@ type pulse struct {
 
 // take adds a reading, unless it is the latest already. It returns the last two readings and the report of the time
 // between them.
-func (p *pulse) take(m *control.Measures) (before, now *control.Measures, report *activity.Report) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if m != p.now && (p.now == nil || m.UptimeNS > p.now.UptimeNS) {
-		p.before, p.now = p.now, m
-		p.report = activity.Compare(p.before, p.now)
+func (r *readings) take(m *control.Measures) (before, now *control.Measures, report *activity.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m != r.now && (r.now == nil || m.UptimeNS > r.now.UptimeNS) {
+		r.before, r.now = r.now, m
+		r.report = activity.Compare(r.before, r.now)
 	}
-	return p.before, p.now, p.report
+	return r.before, r.now, r.report
 }
 
 func (s *server) report() *activity.Report {
-	_, _, report := s.pulse.take(control.ReadMeasures(s.cfg.Manager))
+	_, _, report := s.readings.take(control.ReadMeasures(s.cfg.Manager))
 	return report
 }
 
@@ -51,7 +51,7 @@ type sample struct {
 
 // live returns a sample for the script of a page.
 func (s *server) live(w http.ResponseWriter, r *http.Request, _ control.Caller) {
-	before, now, report := s.pulse.take(control.ReadMeasures(s.cfg.Manager))
+	before, now, report := s.readings.take(control.ReadMeasures(s.cfg.Manager))
 	nqn := nvmeof.NQN(r.FormValue("nqn"))
 	nsid, _ := strconv.Atoi(r.FormValue("nsid"))
 	x := sample{Uptime: report.Uptime, Buckets: [][2]uint64{}}

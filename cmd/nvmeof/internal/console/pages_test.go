@@ -128,10 +128,10 @@ func TestActions(t *testing.T) {
 		{"sandbox.paths", []string{"action", "add-namespace", "nsid", "3", "kind", "file", "path", filepath.Join(r.dir, "disk"), "size", "2MiB"}},
 		{"sandbox.paths", []string{"action", "add-namespace", "nsid", "3", "kind", "block", "path", "/dev/null"}},
 		{"", []string{"action", "add-namespace", "nsid", "x", "kind", "none"}},
-		{"Done: nobody can write to namespace 2.", []string{"action", "protect", "nsid", "2"}},
-		{"Done: namespace 2 can be written to.", []string{"action", "unprotect", "nsid", "2"}},
+		{"Done: namespace 2 is read-only.", []string{"action", "protect", "nsid", "2"}},
+		{"Done: namespace 2 is writable.", []string{"action", "unprotect", "nsid", "2"}},
 		{"are held until it is resumed, for 5s at most", []string{"action", "pause", "nsid", "2", "limit", "5s"}},
-		{"Done: commands of namespace 2 are carried out.", []string{"action", "resume", "nsid", "2"}},
+		{"Done: commands to namespace 2 are executed again.", []string{"action", "resume", "nsid", "2"}},
 		{`role="alert"`, []string{"action", "resize", "nsid", "2", "size", "4MiB"}}, // memory has a fixed size
 		{`role="alert"`, []string{"action", "clear-fault", "nsid", "9"}},
 		{"Done: namespace 2 is removed.", []string{"action", "remove-namespace", "nsid", "2"}},
@@ -329,7 +329,7 @@ func TestErasing(t *testing.T) {
 	s.render(w, http.StatusOK, "health", page{View: healthView{Erasing: []*config.Erasing{
 		{Subsystem: nqn, Namespace: &config.Namespace{NSID: 7, RBD: &config.RBD{Image: "disks/<b>"}}, Why: "the cluster is <i>full"},
 	}}})
-	for _, want := range []string{"being erased", nqn + "/7 ", "disks/&lt;b&gt;", "tried again: the cluster is &lt;i&gt;full"} {
+	for _, want := range []string{"being erased", nqn + "/7 ", "disks/&lt;b&gt;", "retrying: the cluster is &lt;i&gt;full"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %q in %s", want, w.Body)
 		}

@@ -37,7 +37,7 @@ type server struct {
 	sessions sessions
 	api      http.Handler
 	pages    map[string]*template.Template
-	pulse    pulse
+	readings readings
 	now      func() time.Time
 }
 
@@ -110,7 +110,7 @@ func (s *server) handler() http.Handler {
 	s.servePages(mux)
 	pages := http.NewCrossOriginProtection().Handler(short(mux)) // not for the API: its clients have no cookies that a cross-origin request could use
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/v1/") || crooked(p) { // a mux would redirect some to other paths
+		if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/v1/") || uncleanPath(p) { // a mux would redirect some to other paths
 			s.serveAPI(w, r)
 			return
 		}
@@ -118,9 +118,9 @@ func (s *server) handler() http.Handler {
 	}))
 }
 
-// crooked reports whether a path has an empty element, "." or "..". A mux redirects such a path to the cleaned one,
+// uncleanPath reports whether a path has an empty element, "." or "..". A mux redirects such a path to the cleaned one,
 // which may be a path of the API, and clients follow with the same method.
-func crooked(p string) bool { return p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") }
+func uncleanPath(p string) bool { return p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") }
 
 // short limits the size of request bodies for the pages. A multipart body is read whenever a value of the query is
 // read, whatever the method: 32 MiB into memory, and the rest into files.

@@ -301,7 +301,7 @@ func TestCertificateDamaged(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := c.renew(); err != nil || now == good || r.logs.FilterMessageSnippet("can be used again").Len() != 1 {
+	if now, err := c.renew(); err != nil || now == good || r.logs.FilterMessageSnippet("is usable again").Len() != 1 {
 		t.Errorf("when it is whole again: %v, %v", now, err)
 	}
 	never := &certificate{files: config.ConsoleTLS{Certificate: "/no/cert", Key: "/no/key"}, log: r.cfg.Log}

@@ -126,7 +126,7 @@ func (d *demo) check() (err error) {
 		return failure.Usagef("--size: %v", err)
 	}
 	if d.size < maxLoad || d.size%chunk != 0 {
-		return failure.Usagef("--size %s: whole mebibytes, %d MiB at least", d.flags.size, maxLoad>>20)
+		return failure.Usagef("--size %s: want whole mebibytes, at least %d MiB", d.flags.size, maxLoad>>20)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func cells(r *bench.Result) string {
 func latencyVerdict(trips float64) string {
 	switch {
 	case trips < 1:
-		return "unknown: something else disturbed raw UDP, also when it was measured again"
+		return "unknown: other load disturbed the measurement of raw UDP, also when it was repeated"
 	case trips <= 2.5:
 		return "holds"
 	}

@@ -26,7 +26,7 @@ func (d *demo) openStores() error {
 	d.later(m.Close)
 	dir, err := os.MkdirTemp(d.dir(), "nvmeof-demo-")
 	if err != nil {
-		return fmt.Errorf("folder for the file namespace: %w (--dir names another)", err)
+		return fmt.Errorf("directory for the file namespace: %w (select another with --dir)", err)
 	}
 	d.later(func() error { return os.RemoveAll(dir) })
 	path := filepath.Join(dir, "disk.img")
@@ -58,7 +58,7 @@ func (d *demo) dir() string {
 			return dir
 		}
 	}
-	d.say("note", "no folder on a disk is writable: the file namespace lies in memory too (--dir names another)")
+	d.say("note", "no directory on a disk is writable, so the file namespace is in memory too (select another directory with --dir)")
 	return os.TempDir()
 }
 

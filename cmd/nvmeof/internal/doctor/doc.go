@@ -39,7 +39,7 @@
 //	io_uring     disabled (kernel.io_uring_disabled: 0, 1, 2; -1: no such setting), works,
 //	             detail
 //	processors   how many the program may use
-//	transports   for each address: address, interface, auto (what --transport auto takes),
+//	transports   for each address: address, interface, auto (what --transport auto selects),
 //	             why, works, problem; softroce and verbs say whether each would work
 //	findings     severity (problem, note), what, mend
 //	unread       what could not be read, and why

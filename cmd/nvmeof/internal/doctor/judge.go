@@ -52,7 +52,7 @@ func (r *Report) softroceProblem(i *Interface, addr netip.Addr) string {
 	}
 	for _, h := range r.RoCEPort {
 		if h.Address == addr.WithZone("") || h.Address.IsUnspecified() && (h.Address.Is4() == addr.Is4()) {
-			return "UDP port 4791 is taken by " + h.who()
+			return "UDP port 4791 is in use by " + h.who()
 		}
 	}
 	return ""
@@ -75,7 +75,7 @@ func (r *Report) verbsProblem(t *Transport) string {
 	}
 	for _, a := range r.Access {
 		if !a.ReadWrite {
-			return a.Path + " may not be used"
+			return "this user may not access " + a.Path
 		}
 	}
 	return ""
@@ -87,7 +87,7 @@ func (h *Holder) who() string {
 	case h.Kind == holderKernel:
 		return "the kernel's rdma_rxe"
 	case h.Kind == holderUnknown:
-		return "a process that this user may not look into, or the kernel's rdma_rxe"
+		return "a process of another user, or the kernel's rdma_rxe"
 	case h.Program == "":
 		return fmt.Sprintf("process %d", h.PID)
 	}
@@ -101,14 +101,14 @@ func (r *Report) judgeWorks() {
 	}
 	for _, t := range r.Transports {
 		if t.device != "" && t.Auto != "verbs" && r.Build.Libraries == LibrariesLoaded {
-			r.add(Problem, fmt.Sprintf("%v belongs to %s, but --transport auto takes %s: %s", t.Address, t.device, t.Auto, brief(t.Why)), "see the lines below")
+			r.add(Problem, fmt.Sprintf("%v is an address of RDMA device %s, but --transport auto selects %s: %s", t.Address, t.device, t.Auto, brief(t.Why)), "see the findings below")
 		}
 		if !t.Works && (t.Softroce || t.Verbs) && !t.Address.IsLinkLocalUnicast() {
 			other := "softroce"
 			if t.Verbs {
 				other = "verbs"
 			}
-			r.add(Problem, fmt.Sprintf("%v: --transport auto takes %s, but %s", t.Address, t.Auto, t.Problem), "say --transport "+other)
+			r.add(Problem, fmt.Sprintf("%v: --transport auto selects %s, but %s", t.Address, t.Auto, t.Problem), "use --transport "+other)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (r *Report) judgePortState(d *Device, p *Port) {
 			r.add(Problem, name+" has no GID of type RoCE v2, so no peer can reach it over IP", "give its network interface an IP address: ip addr add ADDR/PREFIX dev "+p.netdev())
 		}
 	case d.Transport == transportIB && p.State == "INIT":
-		r.add(severity, name+" waits for a subnet manager (state INIT)", "start one in this network: apt-get install opensm && systemctl start opensm, or that of the switch")
+		r.add(severity, name+" waits for a subnet manager (state INIT)", "start a subnet manager in this network: apt-get install opensm && systemctl start opensm, or the one in the switch")
 	case d.Transport == transportIB:
 		r.add(severity, fmt.Sprintf("%s is not active (state %s, link %s)", name, p.State, p.PhysicalState), "check the cable and the other end")
 	default:
@@ -182,11 +182,11 @@ func (r *Report) judgeInterface(i *Interface) {
 	}
 	names := strings.Join(i.RDMA, ", ")
 	if !slices.ContainsFunc(i.Addresses, func(p netip.Prefix) bool { return !p.Addr().IsLinkLocalUnicast() }) {
-		r.add(Problem, fmt.Sprintf("%s, the network interface of %s, has no IP address, which RDMA connections begin with", i.Name, names), "ip addr add ADDR/PREFIX dev "+i.Name)
+		r.add(Problem, fmt.Sprintf("%s, the network interface of %s, has no IP address, which RDMA connections need", i.Name, names), "ip addr add ADDR/PREFIX dev "+i.Name)
 	}
 	roce := slices.ContainsFunc(i.RDMA, func(n string) bool { return r.device(n).Transport == transportRoCE })
 	if roce && i.PathMTU < 4096 {
-		r.add(Note, fmt.Sprintf("MTU %d of %s gives RoCE packets of %d bytes", i.MTU, i.Name, i.PathMTU),
-			fmt.Sprintf("for 4096, on both ends and all switches between: ip link set %s mtu %d or more (9000)", i.Name, 4096+roceHeaders))
+		r.add(Note, fmt.Sprintf("MTU %d of %s limits RoCE to a path MTU of %d bytes", i.MTU, i.Name, i.PathMTU),
+			fmt.Sprintf("for a path MTU of 4096, on both hosts and all switches between them: ip link set %s mtu %d or more (9000)", i.Name, 4096+roceHeaders))
 	}
 }

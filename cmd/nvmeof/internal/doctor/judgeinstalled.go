@@ -6,23 +6,23 @@ import "fmt"
 func (r *Report) judgeInstalled() {
 	i := &r.Installed
 	if i.How == installedContainer && i.Network == networkOwn {
-		r.add(Note, "this container has a network of its own: hosts reach a target in it only if its address is routed to them, with UDP port 4791", "podman run --network host; in Kubernetes: hostNetwork: true")
+		r.add(Note, "this container has its own network: hosts can reach a target in it only if they can route packets to its address, with UDP port 4791 open", "podman run --network host; in Kubernetes: hostNetwork: true")
 	}
 	for _, u := range i.Units {
 		if u.Replaced {
-			r.add(Note, u.Name+" runs a version that an upgrade has replaced", "systemctl restart "+u.Name+whileUnused(u.Name))
+			r.add(Note, u.Name+" still runs the version before an upgrade", "systemctl restart "+u.Name+whileUnused(u.Name))
 		}
 		if u.Name != targetUnit {
 			continue
 		}
 		switch {
 		case i.Example == exampleSame:
-			r.add(Note, fmt.Sprintf("/%s is the example still, with addresses and hosts of nobody", conffile),
+			r.add(Note, fmt.Sprintf("/%s is still the example of the package, with placeholder addresses and hosts", conffile),
 				fmt.Sprintf("edit it; nvmeof target check /%s; systemctl enable --now %s", conffile, targetUnit))
 		case i.Example == exampleChanged && u.Running && !u.Enabled:
-			r.add(Note, targetUnit+" runs, and will not after the machine has been started again", "systemctl enable "+targetUnit)
+			r.add(Note, targetUnit+" runs but is not enabled: it does not start when the machine boots", "systemctl enable "+targetUnit)
 		case u.Enabled && !u.Running:
-			r.add(Note, targetUnit+" is enabled and does not run", "journalctl -u "+targetUnit+"; systemctl start "+targetUnit)
+			r.add(Note, targetUnit+" is enabled but does not run", "journalctl -u "+targetUnit+"; systemctl start "+targetUnit)
 		}
 	}
 }
@@ -37,10 +37,10 @@ func (r *Report) judgeCeph() {
 	}
 	switch {
 	case !b.Ceph && r.Installed.Ceph:
-		r.add(Problem, "/"+conffile+" has images or a group of a Ceph cluster, and this program was built without them",
+		r.add(Problem, "/"+conffile+" uses Ceph images or a group in Ceph, but this program was built without Ceph support",
 			"install the package nvmeof-verbs, or CGO_ENABLED=1 go build -tags rbd")
 	case b.Ceph && b.CephLibraries == LibrariesMissing:
-		r.add(severity, "librbd or librados is not installed: images and groups of Ceph cannot be used", install)
+		r.add(severity, "librbd or librados is not installed: Ceph images and groups in Ceph cannot be used", install)
 	}
 }
 
@@ -51,5 +51,5 @@ func whileUnused(unit string) string {
 	if unit == targetUnit {
 		return ""
 	}
-	return ", when nobody uses its disks"
+	return ", when its disks are not in use"
 }

@@ -12,7 +12,7 @@ const installLibraries = "apt-get install libibverbs1 librdmacm1 ibverbs-provide
 func (r *Report) judgeVerbs() {
 	b := &r.Build
 	if len(r.Devices) == 0 {
-		mend := "nothing, unless you want the verbs transport: plug in an RNIC, or in software: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev " + r.ethernet() + " (apt-get install iproute2)"
+		mend := "nothing, unless you want the verbs transport: install an RNIC, or create a software RDMA device: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev " + r.ethernet() + " (apt-get install iproute2)"
 		r.add(Note, "this machine has no RDMA device; softroce needs none", mend)
 		return
 	}
@@ -20,13 +20,13 @@ func (r *Report) judgeVerbs() {
 	case !b.Verbs:
 		mend := "CGO_ENABLED=1 go build -tags verbs (apt-get install gcc libibverbs-dev librdmacm-dev)"
 		if b.Libraries == LibrariesMissing {
-			mend += ", and where it runs: " + installLibraries
+			mend += ", and on the machine where it runs: " + installLibraries
 		}
 		r.add(Note, fmt.Sprintf("this build has no verbs transport: it cannot use %s", r.deviceNames()), mend)
 	case b.Libraries == LibrariesMissing:
 		r.add(Problem, "the RDMA libraries are not installed: "+b.LibraryDetail, installLibraries)
 	case b.Libraries == LibrariesUnusable:
-		r.add(Problem, "the RDMA libraries are installed but cannot be loaded: "+b.LibraryDetail, "install those of your distribution again, of version 28 or later: "+installLibraries)
+		r.add(Problem, "the RDMA libraries are installed but cannot be loaded: "+b.LibraryDetail, "reinstall the packages of your distribution, version 28 or later: "+installLibraries)
 	}
 	r.judgeNodes()
 	r.judgeMemory()
@@ -62,7 +62,7 @@ func (r *Report) judgeNodes() {
 	}
 	for _, a := range r.Access {
 		if !a.ReadWrite {
-			r.add(r.ifVerbs(Problem), "this user may not use "+a.Path, "apt-get install rdma-core, whose udev rules give every user access; or: chmod 0666 "+a.Path)
+			r.add(r.ifVerbs(Problem), "this user may not access "+a.Path, "apt-get install rdma-core, whose udev rules give every user access; or: chmod 0666 "+a.Path)
 		}
 	}
 }
@@ -90,9 +90,9 @@ func (r *Report) judgeMemory() {
 	}
 	mend := "ulimit -l unlimited"
 	if m.Hard >= 0 && m.Hard < m.Wanted {
-		mend = "a file in /etc/security/limits.d with: * - memlock unlimited"
+		mend = "create a file in /etc/security/limits.d with: * - memlock unlimited"
 	}
-	r.add(r.ifVerbs(Problem), fmt.Sprintf("this user may lock %s of memory; a target on verbs registers %s at once, and about 0.6 MiB for each I/O queue", size(m.Soft), size(m.Wanted)),
+	r.add(r.ifVerbs(Problem), fmt.Sprintf("this user may lock only %s of memory; a target with --transport verbs registers %s when it starts, and about 0.6 MiB for each I/O queue", size(m.Soft), size(m.Wanted)),
 		mend+"; in a systemd unit: LimitMEMLOCK=infinity; or fewer --shards (64 MiB each)")
 }
 
@@ -103,17 +103,17 @@ func (r *Report) judgePort() {
 		switch h.Kind {
 		case holderKernel: // one socket per address family
 			if !reported {
-				mend := "another network namespace, or without rxe: rdma link delete NAME; modprobe -r rdma_rxe"
+				mend := "run nvmeof in another network namespace, or remove rxe: rdma link delete NAME; modprobe -r rdma_rxe"
 				if r.Build.Verbs {
 					mend = "use --transport verbs at the address of the rxe device; or " + mend
 				}
-				r.add(r.unlessVerbs(Problem), "softroce cannot serve here: the kernel's rdma_rxe holds UDP port 4791", mend)
+				r.add(r.unlessVerbs(Problem), "softroce cannot be used here: the kernel's rdma_rxe has UDP port 4791 open", mend)
 			}
 			reported = true
 		case holderProcess:
-			r.add(Note, fmt.Sprintf("UDP port 4791 of %v is in use by %s: softroce takes other addresses only", h.Address, h.who()), "stop it, or use another address")
+			r.add(Note, fmt.Sprintf("UDP port 4791 of %v is in use by %s: softroce can use other addresses only", h.Address, h.who()), "stop it, or use another address")
 		default:
-			r.add(r.unlessVerbs(Problem), fmt.Sprintf("UDP port 4791 of %v is held by %s", h.Address, h.who()), "see which, as root: nvmeof doctor, or ss -ulnp")
+			r.add(r.unlessVerbs(Problem), fmt.Sprintf("UDP port 4791 of %v is in use by %s", h.Address, h.who()), "to see which, run as root: nvmeof doctor, or ss -ulnp")
 		}
 	}
 }
@@ -134,8 +134,8 @@ func (r *Report) judgeLimits() {
 		if s.ReceiveBuffer < s.Wanted/8 {
 			severity = Problem
 		}
-		r.add(severity, fmt.Sprintf("softroce's receive buffers hold %s of the %s wanted, which bounds what peers may have in flight", size(s.ReceiveBuffer), size(s.Wanted)),
-			fmt.Sprintf("sysctl -w net.core.rmem_max=%d, and in a file in /etc/sysctl.d; or run with CAP_NET_ADMIN", socketBuffer))
+		r.add(severity, fmt.Sprintf("softroce's receive buffers are %s instead of %s, which limits the data that peers can have in flight", size(s.ReceiveBuffer), size(s.Wanted)),
+			fmt.Sprintf("sysctl -w net.core.rmem_max=%d, also in a file in /etc/sysctl.d; or run with CAP_NET_ADMIN", socketBuffer))
 	}
 }
 
@@ -144,13 +144,13 @@ func (r *Report) judgeKernel() {
 	switch u := &r.IOUring; {
 	case u.Works:
 	case u.Disabled > 0:
-		r.add(Problem, fmt.Sprintf("io_uring is disabled (kernel.io_uring_disabled=%d): files are served by threads, slower", u.Disabled), "sysctl -w kernel.io_uring_disabled=0")
+		r.add(Problem, fmt.Sprintf("io_uring is disabled (kernel.io_uring_disabled=%d): files are served by threads, which is slower", u.Disabled), "sysctl -w kernel.io_uring_disabled=0")
 	default:
-		r.add(Problem, "io_uring cannot be used ("+u.Detail+"): files are served by threads, slower", "Linux 5.11 or later; in a container: a seccomp profile that allows io_uring_setup")
+		r.add(Problem, "io_uring cannot be used ("+u.Detail+"): files are served by threads, which is slower", "use Linux 5.11 or later; in a container: a seccomp profile that allows io_uring_setup")
 	}
 	for _, m := range []struct{ name, what string }{{"nvme_rdma", "Linux's own NVMe/RDMA host"}, {"nvmet_rdma", "Linux's own NVMe/RDMA target"}} {
 		if r.module(m.name) == moduleAbsent {
-			r.add(Note, "this kernel has no module "+m.name+", "+m.what+"; this program does not need it", "nothing, unless you do"+r.source(m.name))
+			r.add(Note, "this kernel has no module "+m.name+", "+m.what+"; this program does not need it", "nothing, unless you need it"+r.source(m.name))
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (p *printer) program(r *Report) {
 	if !r.Build.Ceph {
 		ceph = "built without rbd"
 	}
-	p.line("images and groups of Ceph: %s", ceph)
+	p.line("Ceph images and groups: %s", ceph)
 }
 
 func (p *printer) devices(r *Report) {
@@ -87,7 +87,7 @@ func (p *printer) devices(r *Report) {
 		p.line("  %s: %s, node type %s, firmware %s", d.Name, d.describe(), orDash(d.NodeType), orDash(d.Firmware))
 		if l := d.Limits; l != nil {
 			p.line("    limits: %d queue pairs of %d requests, %d memory regions of %s, %d shared receive queues", l.QueuePairs, l.QueueDepth, l.Regions, regionSize(l.RegionBytes), l.SharedQueues)
-			p.line("    of a queue pair: %d RDMA READs in (IRD), %d out (ORD); %d memory windows", l.ReadsIn, l.ReadsOut, l.MemoryWindows)
+			p.line("    per queue pair: %d RDMA READs in (IRD), %d out (ORD); %d memory windows", l.ReadsIn, l.ReadsOut, l.MemoryWindows)
 		} else {
 			p.line("    limits: not known: %s", d.LimitsUnknown)
 		}
@@ -123,23 +123,23 @@ func (p *printer) interfaces(r *Report) {
 func (p *printer) system(r *Report) {
 	p.section("this process and this kernel")
 	for _, h := range r.RoCEPort {
-		p.line("  UDP port 4791\t%v is held by %s", h.Address, h.who())
+		p.line("  UDP port 4791\tin use at %v by %s", h.Address, h.who())
 	}
 	if len(r.RoCEPort) == 0 {
 		p.line("  UDP port 4791\tfree")
 	}
 	m, s := &r.Memory, &r.Sockets
-	p.line("  locked memory\t%s (hard limit %s)%s; a target on verbs wants %s", size(m.Soft), size(m.Hard), exempt(m.Exempt && m.Soft >= 0, "CAP_IPC_LOCK"), size(m.Wanted))
-	p.line("  socket buffers\trmem_max %s, wmem_max %s%s; softroce's receive buffers get %s of %s", size(s.RmemMax), size(s.WmemMax), exempt(s.Exempt, "CAP_NET_ADMIN"), size(s.ReceiveBuffer), size(s.Wanted))
+	p.line("  locked memory\t%s (hard limit %s)%s; a target with --transport verbs needs %s", size(m.Soft), size(m.Hard), exempt(m.Exempt && m.Soft >= 0, "CAP_IPC_LOCK"), size(m.Wanted))
+	p.line("  socket buffers\trmem_max %s, wmem_max %s%s; softroce's receive buffers: %s of %s wanted", size(s.RmemMax), size(s.WmemMax), exempt(s.Exempt, "CAP_NET_ADMIN"), size(s.ReceiveBuffer), size(s.Wanted))
 	var states []string
 	for _, m := range r.Modules {
 		states = append(states, m.Name+" "+m.State)
 	}
 	p.line("  modules\t%s", strings.Join(states, ", "))
 	for _, a := range r.Access {
-		can := "may be used"
+		can := "accessible"
 		if !a.ReadWrite {
-			can = "may NOT be used"
+			can = "NOT accessible"
 		}
 		p.line("  %s\t%s", a.Path, can)
 	}
@@ -151,7 +151,7 @@ func (p *printer) system(r *Report) {
 }
 
 func (p *printer) transports(r *Report) {
-	p.section("what --transport auto takes")
+	p.section("what --transport auto selects")
 	for _, t := range r.Transports {
 		works := "works"
 		if !t.Works {
@@ -169,19 +169,19 @@ func (p *printer) installed(r *Report) {
 	i := &r.Installed
 	switch i.How {
 	case installedPackage:
-		p.line("  %s\tof the package %s, version %s", i.Program, i.Package, i.Version)
+		p.line("  %s\tfrom package %s, version %s", i.Program, i.Package, i.Version)
 	case installedContainer:
-		whose := "of the machine"
+		whose := "the machine's network"
 		if i.Network == networkOwn {
-			whose = "of its own"
+			whose = "its own network"
 		}
-		p.line("  %s\tin a container, with a network %s", i.Program, whose)
+		p.line("  %s\tin a container, with %s", i.Program, whose)
 	default:
-		p.line("  %s\tof no package", orDash(i.Program))
+		p.line("  %s\tnot from a package", orDash(i.Program))
 	}
-	p.line("  capabilities\t%s; none is needed, but for RDMA devices and the health of drives", orDash(strings.Join(i.Capabilities, " ")))
+	p.line("  capabilities\t%s; needed only for RDMA devices and the health of drives", orDash(strings.Join(i.Capabilities, " ")))
 	if i.Example != exampleAbsent {
-		p.line("  /%s\t%s", conffile, map[string]string{exampleSame: "the example", exampleChanged: "not the example", exampleUnknown: "may not be read"}[i.Example])
+		p.line("  /%s\t%s", conffile, map[string]string{exampleSame: "the example", exampleChanged: "not the example", exampleUnknown: "not readable"}[i.Example])
 	}
 	for _, u := range i.Units {
 		running, enabled := "does not run", "not enabled"
@@ -217,7 +217,7 @@ func regionSize(n uint64) string {
 
 func exempt(is bool, capability string) string {
 	if is {
-		return ", which " + capability + " lifts"
+		return ", ignored with " + capability
 	}
 	return ""
 }

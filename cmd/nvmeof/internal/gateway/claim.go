@@ -26,7 +26,7 @@ func claim(ctx context.Context, s state.Store, name string) (int, error) {
 			if err == nil {
 				err = ctx.Err() // another gateway was faster in each attempt
 			}
-			return 0, fmt.Errorf("%w: see whether it is up, and whether this is where it is", err)
+			return 0, fmt.Errorf("%w: check that the store is running and that its address is correct", err)
 		case <-time.After(claimPause):
 		}
 	}

@@ -195,14 +195,14 @@ type watched struct{ stuck []bool }
 func (w *watched) Storage(group.Incarnation, []string) {}
 func (w *watched) Stuck(stuck bool)                    { w.stuck = append(w.stuck, stuck) }
 
-// TestTender: a gateway that may not fence, has no open listener, or does not reach the storage raises an alarm once a minute. In
+// TestMonitor: a gateway that may not fence, has no open listener, or does not reach the storage raises an alarm once a minute. In
 // the latter cases it is stuck, so that others serve its groups.
-func TestTender(t *testing.T) {
+func TestMonitor(t *testing.T) {
 	var said []string
 	g := &Gateway{name: "gw1", cfg: Config{Log: zap.NewNop(), Alarm: func(a group.Alarm) { said = append(said, string(a.Kind)) }}, alarms: map[group.Alarm]time.Time{}}
 	g.images.all = map[rbd.ClientConfig]*joined{{}: {cluster: &fakeCluster{refuses: errors.New("permission denied")}}}
 	run := &watched{}
-	w := &tender{Gateway: g, run: run}
+	w := &monitor{Gateway: g, run: run}
 	for _, listeners := range []int{1, 0, 0, 1, 1} {
 		w.fencing(t.Context())
 		w.health(listeners, true)

@@ -83,7 +83,7 @@ func (d *directory) run(ctx context.Context, wanted func() bool) {
 		now := listControllers(d.gateway.target.Controllers())
 		if long := len(now) > maxDirectory; long {
 			if !tooLong {
-				d.gateway.cfg.Log.Warn("reports of reservations at other gateways do not name the controllers here: there are too many", zap.Int("bytes", len(now)))
+				d.gateway.cfg.Log.Warn("too many controllers for the group's store: reservation reports at other gateways do not list the controllers of this one", zap.Int("bytes", len(now)))
 			}
 			tooLong = long
 			continue

@@ -59,11 +59,11 @@ func readFault(p config.Path, value []byte) (control.Fault, error) {
 	var s storedFault
 	err := json.Unmarshal(value, &s)
 	if err == nil && (s.Version < 1 || s.Path != p) { // it must not be taken for a note without a failure
-		err = errors.New("no gateway has written what is there")
+		err = errors.New("the value was not written by a gateway")
 	}
 	if err != nil {
-		return control.Fault{}, fmt.Errorf("%s, the group's note that %s has failed, is damaged: %w; once it is known that what is written there is right, "+
-			"nvmeof namespace clear-fault, at any gateway", faultKey(p), p, err)
+		return control.Fault{}, fmt.Errorf("the key %s of the group's store, which records that %s has failed, is damaged: %w; check the data, then run "+
+			"nvmeof namespace clear-fault at any gateway", faultKey(p), p, err)
 	}
 	return s.Fault, nil
 }
@@ -111,7 +111,7 @@ func (f *faults) follow(ctx context.Context) {
 			said = ""
 		case ctx.Err() == nil && err.Error() != said:
 			said = err.Error()
-			f.gateway.cfg.Log.Error("failures of stores, which the group notes", zap.Error(err))
+			f.gateway.cfg.Log.Error("cannot read or write the record of failed stores in the group's store", zap.Error(err))
 		}
 	}
 }

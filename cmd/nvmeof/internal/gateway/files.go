@@ -29,7 +29,7 @@ const (
 )
 
 // errFaster says that another gateway has replaced a note meanwhile.
-var errFaster = errors.New("another gateway has noted something about it meanwhile")
+var errFaster = errors.New("another gateway has changed its record in the group's store in the meantime: try again")
 
 // files are the notes of files that the gateways share. It implements [control.FileNotes].
 type files struct {
@@ -60,10 +60,10 @@ func readNote(e state.Entry) (control.FileNote, error) {
 		return n.FileNote, fmt.Errorf("%s: %w", e.Key, err)
 	}
 	if n.Version < 1 || n.Path == "" {
-		return n.FileNote, fmt.Errorf("%s is damaged: no gateway has written what is there", e.Key)
+		return n.FileNote, fmt.Errorf("%s is damaged: the value was not written by a gateway", e.Key)
 	}
 	if n.Version > fileVersion {
-		return n.FileNote, fmt.Errorf("%s is of version %d, of which this gateway knows %d: upgrade it", e.Key, n.Version, fileVersion)
+		return n.FileNote, fmt.Errorf("%s has version %d, but this gateway knows only %d: upgrade this gateway", e.Key, n.Version, fileVersion)
 	}
 	n.Revision = uint64(e.Revision)
 	return n.FileNote, nil
@@ -226,6 +226,6 @@ func (f *files) forgotten(ctx context.Context, number int64, doc *config.Documen
 		return
 	}
 	if err := f.collect(ctx, number, doc); err != nil && !errors.Is(err, revision.ErrConflict) {
-		f.gateway.cfg.Log.Warn("notes of files that the group does not have any more are not removed yet", zap.Error(err))
+		f.gateway.cfg.Log.Warn("cannot remove the records of files that are no longer in the group's configuration; retrying", zap.Error(err))
 	}
 }

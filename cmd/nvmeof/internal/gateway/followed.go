@@ -38,7 +38,7 @@ func (g *Gateway) enforce(ctx context.Context) {
 			again = time.After(againTime)
 			if err.Error() != said {
 				said = err.Error()
-				g.cfg.Log.Warn("what the group's configuration takes from hosts may not be in force here", zap.Error(err))
+				g.cfg.Log.Warn("access that the group's configuration withdraws from hosts may still be granted here", zap.Error(err))
 			}
 		}
 		select {
@@ -79,7 +79,7 @@ func (s *shared) Followed(ctx context.Context, n int64, at control.NamespaceRef)
 		if len(late) == 0 {
 			return err
 		}
-		return fmt.Errorf("gateway %s has not enforced revision %d of the configuration (nvmeof gateway fail fences one that does not answer)", strings.Join(late, ", "), n)
+		return fmt.Errorf("gateway %s has not yet enforced revision %d of the configuration (if it does not answer, nvmeof gateway fail fences it)", strings.Join(late, ", "), n)
 	}
 }
 

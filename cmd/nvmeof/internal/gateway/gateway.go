@@ -99,7 +99,7 @@ func Open(ctx context.Context, cfg Config) (*Gateway, error) {
 	if g.name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return nil, fmt.Errorf("group.gateway is missing, and so is the machine's name: %w", err)
+			return nil, fmt.Errorf("group.gateway is missing, and the machine's host name is not known: %w", err)
 		}
 		g.name = host
 	}
@@ -177,15 +177,15 @@ func (g *Gateway) Run(ctx context.Context, m *control.Manager) error {
 	all.Go(func() { g.files.notice(ctx) })              // likewise
 	all.Go(func() { g.faults.follow(ctx) })             // likewise
 	all.Go(func() { g.listed.run(ctx, g.keepers.any) }) // likewise
-	tender := newTender(g, run)
-	for _, look := range []func(context.Context){tender.storage, tender.service} {
-		all.Go(func() { tend(ctx, look) }) // likewise
+	monitor := newMonitor(g, run)
+	for _, look := range []func(context.Context){monitor.storage, monitor.service} {
+		all.Go(func() { repeat(ctx, look) }) // likewise
 	}
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.Background(), leaveTime+leaveTime/2)
 	defer cancel()
 	if err := run.Leave(leaving); err != nil {
-		g.cfg.Log.Warn("the gateway has not left the group: others fence it", zap.Error(err))
+		g.cfg.Log.Warn("the gateway could not leave the group; other gateways will fence it", zap.Error(err))
 	}
 	g.run.Store(nil)
 	run.Close()

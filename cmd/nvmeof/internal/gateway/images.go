@@ -36,8 +36,8 @@ type joined struct {
 // Clients are the clients of the clusters whose images the gateway serves. All images of a cluster share
 // one client, by which other gateways fence this one.
 type clients struct {
-	dial  func(rbd.ClientConfig) (cluster, error)  // nil: dialCluster
-	ahead func(string, rbd.Config) (opener, error) // nil: openAhead
+	dial        func(rbd.ClientConfig) (cluster, error)  // nil: dialCluster
+	preopenWith func(string, rbd.Config) (opener, error) // nil: preopen
 
 	mu     sync.Mutex
 	all    map[rbd.ClientConfig]*joined // nil: the incarnation has not begun, or has ended
@@ -45,7 +45,7 @@ type clients struct {
 	lost   func()                       // called when a cluster refuses the current clients; it does not block
 	begun  int                          // number of calls of connect
 	fenced []string                     // addresses that the current clients have to fence
-	opened map[imageKey]*ahead          // images that were opened ahead
+	opened map[imageKey]*preopened      // images that were opened ahead
 }
 
 func dialCluster(at rbd.ClientConfig) (cluster, error) {
@@ -63,7 +63,7 @@ func (c *clients) connectTo(at rbd.ClientConfig) (cluster, error) {
 	}
 	client, err := dial(at)
 	if err != nil {
-		return nil, fmt.Errorf("cluster %s: %w", cmp.Or(at.Conf, "of Ceph's default configuration"), err)
+		return nil, fmt.Errorf("cluster %s: %w", cmp.Or(at.Conf, "with Ceph's default configuration"), err)
 	}
 	return client, nil
 }
@@ -87,7 +87,7 @@ func (c *clients) connect(doc *config.Document, inc group.Incarnation, lost func
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all, c.opened, c.lost, c.fenced, c.of = all, map[imageKey]*ahead{}, sync.OnceFunc(lost), nil, inc
+	c.all, c.opened, c.lost, c.fenced, c.of = all, map[imageKey]*preopened{}, sync.OnceFunc(lost), nil, inc
 	c.begun++
 	return addresses, nil
 }
@@ -110,7 +110,7 @@ func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error)
 	client, _ := of.cluster.(*rbd.Client)
 	var s *rbd.Store
 	var err error
-	if a := c.takeAhead(imageKey{*n, blockSize}); a != nil {
+	if a := c.takePreopened(imageKey{*n, blockSize}); a != nil {
 		s, err = a.Open()
 	} else {
 		s, err = rbd.Open(n.Image, imageConfig(n, blockSize, client, lost))
@@ -131,7 +131,7 @@ func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error)
 
 // errNewCluster says that the gateway has no client yet of an image's cluster, or none that others can
 // fence.
-var errNewCluster = errors.New("the gateway is not yet a client of this image's cluster, as this image's id and conf have it: that takes a second, or what keeps it from that is in the log")
+var errNewCluster = errors.New("the gateway is not connected to this image's Ceph cluster yet (id and conf of the image): this takes a second; if it fails, the log has the reason")
 
 // fence makes all clusters refuse the clients with the given addresses.
 func (c *clients) fence(ctx context.Context, addresses []string) error {
@@ -147,7 +147,7 @@ func (c *clients) fence(ctx context.Context, addresses []string) error {
 	}
 	c.mu.Unlock()
 	if len(all) == 0 {
-		return errors.New("this gateway is the client of no cluster, and cannot fence another")
+		return errors.New("this gateway is not connected to a Ceph cluster and so cannot fence another gateway")
 	}
 	var errs []error
 	for _, client := range all {

@@ -27,7 +27,7 @@ const (
 )
 
 // errNotHeld says that the gateway does not own the namespace's ANA group, as far as it knows.
-var errNotHeld = errors.New("reservations: another gateway owns the ANA group of the namespace by now")
+var errNotHeld = errors.New("reservations: another gateway now owns the namespace's ANA group")
 
 // A keeper keeps the reservations of a namespace in the group's store. The target has one call
 // under way at a time, and the fields after group belong to that.
@@ -194,7 +194,7 @@ func (k *keeper) inSession(ctx context.Context) (group.Hold, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return h, errors.New("reservations: it is not known yet whether another gateway of the group has lived all the time")
+			return h, errors.New("reservations: it is not yet known whether a gateway of the group has been running all the time: reservations without persistence may have ended")
 		case <-time.After(sessionPause):
 		}
 	}

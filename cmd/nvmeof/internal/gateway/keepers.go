@@ -23,15 +23,15 @@ type keepers struct {
 	gateway *Gateway
 	turns   chan struct{} // limits the calls under way: thousands would delay the gateway's heartbeat
 
-	mu    sync.Mutex                          // guards what follows
-	all   map[string]*keeper                  // by the key of the record
-	fresh map[*keeper]bool                    // those whose namespaces the document may not have yet
-	ahead map[group.ID]map[string]state.Entry // records that were read ahead for all namespaces of a group
-	seen  map[string]state.Revision           // of the records that the target knows
+	mu         sync.Mutex                          // guards what follows
+	all        map[string]*keeper                  // by the key of the record
+	fresh      map[*keeper]bool                    // those whose namespaces the document may not have yet
+	prefetched map[group.ID]map[string]state.Entry // records that were read ahead for all namespaces of a group
+	seen       map[string]state.Revision           // of the records that the target knows
 }
 
 func newKeepers(g *Gateway) *keepers {
-	return &keepers{gateway: g, turns: make(chan struct{}, 8), all: map[string]*keeper{}, fresh: map[*keeper]bool{}, ahead: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
+	return &keepers{gateway: g, turns: make(chan struct{}, 8), all: map[string]*keeper{}, fresh: map[*keeper]bool{}, prefetched: map[group.ID]map[string]state.Entry{}, seen: map[string]state.Revision{}}
 }
 
 // keeper returns the keeper of a namespace. It is the Keeper of [control.Config].
@@ -54,7 +54,7 @@ func (ks *keepers) keeper(nqn nvmeof.NQN, c *target.NamespaceConfig) target.Rese
 // late discards a record that was read ahead, so that it is read again: the namespace was in another ANA
 // group then, whose owner may have changed it since. Called with mu held.
 func (ks *keepers) late(k *keeper) {
-	for _, all := range ks.ahead {
+	for _, all := range ks.prefetched {
 		delete(all, k.key)
 	}
 }
@@ -63,7 +63,7 @@ func (ks *keepers) late(k *keeper) {
 func (ks *keepers) reload(k *keeper) {
 	go func() { // ends when the target has read them
 		if err := control.ReloadNamespace(ks.gateway.manager, k.nqn, int(k.nsid)); err != nil {
-			ks.gateway.cfg.Log.Error("reading reservations again that another gateway has changed", zap.String("subsystem", string(k.nqn)),
+			ks.gateway.cfg.Log.Error("cannot read reservations that another gateway has changed", zap.String("subsystem", string(k.nqn)),
 				zap.Uint32("nsid", uint32(k.nsid)), zap.Error(err))
 		}
 	}()
@@ -121,7 +121,7 @@ func (ks *keepers) get(ctx context.Context, key string) (state.Entry, error) {
 // read returns a record that was read ahead, or else reads it.
 func (ks *keepers) read(ctx context.Context, id group.ID, key string) (state.Entry, error) {
 	ks.mu.Lock()
-	e, known := ks.ahead[id][key]
+	e, known := ks.prefetched[id][key]
 	ks.mu.Unlock()
 	if known {
 		return e, nil
@@ -152,11 +152,11 @@ func (ks *keepers) readAhead(ctx context.Context, id group.ID) (done func(), err
 			byKey[key] = state.Entry{Key: key}
 		}
 	}
-	ks.ahead[id] = byKey
+	ks.prefetched[id] = byKey
 	return func() {
 		ks.mu.Lock()
 		defer ks.mu.Unlock()
-		delete(ks.ahead, id)
+		delete(ks.prefetched, id)
 	}, nil
 }
 
@@ -210,7 +210,7 @@ func (ks *keepers) changed(entries []state.Entry, first bool) {
 			err = ks.gateway.owned.ReservationsChanged(k.nqn, k.nsid, r.State)
 		}
 		if err != nil {
-			ks.gateway.cfg.Log.Warn("hosts are not told of a reservation that another gateway has changed",
+			ks.gateway.cfg.Log.Warn("cannot notify hosts of a reservation that another gateway has changed",
 				zap.String("subsystem", string(k.nqn)), zap.Uint32("nsid", uint32(k.nsid)), zap.Error(err))
 		}
 	}

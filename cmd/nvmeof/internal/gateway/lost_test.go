@@ -47,7 +47,7 @@ func TestConfigurationGone(t *testing.T) {
 	}
 	for _, n := range []*node{a, b} {
 		n.until(t, "it says so", func(s *control.GroupStatus) bool {
-			return len(n.ids()) == 2 && alarmedOf(s, group.AlarmStore, currentKey+" is missing, and gateway gw1 has followed revision 1")
+			return len(n.ids()) == 2 && alarmedOf(s, group.AlarmStore, currentKey+" is missing, but gateway gw1 has applied revision 1")
 		})
 	}
 	c := still(t, store.Open(time.Second), "gw3")

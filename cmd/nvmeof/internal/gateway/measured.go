@@ -104,7 +104,7 @@ func (g *Gateway) took(a group.Took) {
 	g.counts.mu.Lock()
 	observe(&g.counts.takeovers, string(a.Reason), a.Duration)
 	g.counts.mu.Unlock()
-	g.cfg.Log.Info("an ANA group came here", zap.Uint16("group", uint16(a.Group)), zap.Uint64("epoch", a.Epoch),
+	g.cfg.Log.Info("this gateway now serves an ANA group", zap.Uint16("group", uint16(a.Group)), zap.Uint64("epoch", a.Epoch),
 		zap.String("reason", string(a.Reason)), zap.Duration("after", a.Duration))
 	if g.cfg.Took != nil {
 		g.cfg.Took(a)

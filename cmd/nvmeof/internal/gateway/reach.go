@@ -79,7 +79,7 @@ func (c *clients) reach(ctx context.Context, doc *config.Document) error {
 		client := c.all[at]
 		c.mu.Unlock()
 		if client == nil {
-			return fmt.Errorf("the gateway is no client of cluster %q", at.Conf)
+			return fmt.Errorf("the gateway is not connected to Ceph cluster %q", at.Conf)
 		}
 		if err := client.Reach(ctx, pools...); err != nil {
 			return err

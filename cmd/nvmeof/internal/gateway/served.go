@@ -37,7 +37,7 @@ func (s *served) Open(ctx context.Context, inc group.Incarnation) ([]string, err
 		}()
 	})
 	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.Error("the gateway cannot use the group's storage, and serves nothing", zap.Error(err))
+		s.cfg.Log.Error("the gateway cannot use the group's storage and serves nothing", zap.Error(err))
 	}
 	return addresses, err
 }
@@ -71,7 +71,7 @@ func (s *served) letGo(id group.ID) (done <-chan struct{}) {
 			err := s.release(ctx, id)
 			cancel()
 			if err != nil && most == s.releaseTime {
-				s.cfg.Log.Warn("closing what an ANA group has that is served no more", zap.Uint16("group", uint16(id)), zap.Error(err))
+				s.cfg.Log.Warn("cannot close the stores of an ANA group that is no longer served", zap.Uint16("group", uint16(id)), zap.Error(err))
 			}
 			var hung *target.DrainError
 			if !errors.As(err, &hung) || hung.Ended != nil { // otherwise the Manager closes them
@@ -142,7 +142,7 @@ func (s *served) Drain(ctx context.Context, id group.ID, _ uint64) error {
 // Stop implements [runner.Target].
 func (s *served) Stop(id group.ID, _ uint64) {
 	if err := s.owned.Stop(capsule.ANAGroup(id)); err != nil {
-		s.cfg.Log.Error("stopping an ANA group", zap.Uint16("group", uint16(id)), zap.Error(err))
+		s.cfg.Log.Error("cannot stop serving an ANA group", zap.Uint16("group", uint16(id)), zap.Error(err))
 	}
 	s.letGo(id)
 }

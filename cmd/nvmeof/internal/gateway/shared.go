@@ -25,7 +25,7 @@ type shared Gateway
 func (s *shared) Propose(ctx context.Context, base int64, doc *config.Document) (int64, error) {
 	text := s.documents.write(doc)
 	if len(text) > config.MaxText {
-		return 0, fmt.Errorf("the configuration would have %d bytes, of which gateways read %d", len(text), config.MaxText)
+		return 0, fmt.Errorf("the configuration would have %d bytes, more than the %d that gateways read", len(text), config.MaxText)
 	}
 	s.files.forgotten(ctx, base, s.documents.agreedOn(base))
 	n, err := s.documents.cache.Write(ctx, s.store, base, text)
@@ -145,7 +145,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 			}
 		} else if ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
-			g.cfg.Log.Error("following the group's configuration", zap.Error(err))
+			g.cfg.Log.Error("cannot apply the group's configuration", zap.Error(err))
 		}
 		g.unfollowed(err)
 		doc := control.Present(g.manager)

@@ -141,7 +141,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 		control.FailGateway: group.FailGateway, control.MoveGroup: group.MoveGroup,
 	}
 	if o.Kind == control.MoveGroup && (o.Group < 1 || o.Group > int(group.MaxID)) {
-		return fmt.Errorf("ANA group %d: 1 to %d", o.Group, group.MaxID)
+		return fmt.Errorf("ANA group %d: want 1 to %d", o.Group, group.MaxID)
 	}
 	run := g.run.Load()
 	if run == nil {
@@ -155,7 +155,7 @@ func (g *Gateway) Order(ctx context.Context, o control.Order) error {
 	}
 	err := run.Command(within, group.Command{Kind: kinds[o.Kind], Gateway: o.Gateway, Group: group.ID(o.Group)})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return &control.OrderError{Err: fmt.Errorf("this gateway has not been registered, or its store has not answered, for %v (its log says which): unless the order was on its way, which nvmeof gateway list shows, it was not given", g.cfg.OrderTime)}
+		return &control.OrderError{Err: fmt.Errorf("for %v this gateway was not registered in the group, or the group's store did not answer (its log has the reason): the order may not have been given; see nvmeof gateway list", g.cfg.OrderTime)}
 	}
 	if err == nil {
 		forget(within, g.store, said)
@@ -175,7 +175,7 @@ func (g *Gateway) changed(s group.Status) {
 			g.images.registered(s.Gateways[i].Member.Storage)
 		}
 	}
-	g.aheadOf(s)
+	g.preopenMoving(s)
 	g.mu.Lock()
 	before := g.states
 	maps.DeleteFunc(next, func(name, state string) bool {
@@ -194,11 +194,11 @@ func (g *Gateway) changed(s group.Status) {
 		g.listed.outdated()
 	}
 	if len(unfenced) > 0 {
-		g.cfg.Log.Warn("unfenced ANA groups (fence: lease): a gateway that the machine holds up can write late", zap.Ints("groups", unfenced))
+		g.cfg.Log.Warn("ANA groups without a fence (fence: lease): a gateway that was suspended may still write after another one has taken over", zap.Ints("groups", unfenced))
 	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
 		if state := next[name]; before[name] != state && name != g.name {
-			g.cfg.Log.Info("a gateway of the group", zap.String("gateway", name), zap.String("state", state))
+			g.cfg.Log.Info("another gateway of the group changed its state", zap.String("gateway", name), zap.String("state", state))
 			if g.cfg.Joined != nil {
 				g.cfg.Joined(name, state)
 			}
@@ -235,7 +235,7 @@ func (g *Gateway) listPeers(listing state.Revision, peers []target.Peer) {
 		return
 	}
 	if err := g.owned.SetPeers(peers, next); err != nil {
-		g.cfg.Log.Error("listeners of the other gateways in the discovery log", zap.Error(err))
+		g.cfg.Log.Error("cannot add the listeners of the other gateways to the discovery log", zap.Error(err))
 		return
 	}
 	g.peers, g.listing, g.generation = peers, listing, max(next, g.generation)

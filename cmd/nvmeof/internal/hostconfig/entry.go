@@ -101,10 +101,10 @@ func (r *Result) enter(e Entry) {
 	transport := e.Options["transport"]
 	switch {
 	case transport == "":
-		r.problem(e.File, e.Line, "say transport=rdma", "the transport is missing")
+		r.problem(e.File, e.Line, "use transport=rdma", "the transport is missing")
 		return
 	case transport != "rdma":
-		r.Skipped = append(r.Skipped, Skipped{e.File, e.Line, "transport " + nvmeof.Printable(transport) + ", and this host has rdma"})
+		r.Skipped = append(r.Skipped, Skipped{e.File, e.Line, "transport " + nvmeof.Printable(transport) + " is not supported, only rdma"})
 		return
 	case e.Options["traddr"] == "":
 		r.problem(e.File, e.Line, "give the controller's IP address, as in traddr=192.0.2.1", "traddr is missing")

@@ -48,10 +48,10 @@ func clashes(files []*iniFile) {
 	for _, f := range files {
 		nqn, id := f.host["hostnqn"], f.host["hostid"]
 		if other := byNQN[nqn]; nqn != "" && other != nil {
-			f.fail(f.hostLine, "a host has one file: move the sections there, or use another name", "hostnqn is also that of %s", other.name)
+			f.fail(f.hostLine, "each host needs a single file: move the sections there, or use another name", "%s has the same hostnqn", other.name)
 		}
 		if other := byID[id]; id != "" && other != nil {
-			f.fail(f.hostLine, "give each host an identifier of its own", "hostid is also that of %s, and targets would take both for one host", other.name)
+			f.fail(f.hostLine, "give each host its own identifier", "%s has the same hostid: targets would treat both as one host", other.name)
 		}
 		byNQN[nqn], byID[id] = f, f
 	}
@@ -142,7 +142,7 @@ func parseINI(in File, dropIn bool) *iniFile {
 		}
 	}
 	if dropIn && f.hostLine > 0 && f.host["hostnqn"] == "" {
-		f.fail(f.hostLine, "add hostnqn = ...", "[Host] of a drop-in is another host, but has no name")
+		f.fail(f.hostLine, "add hostnqn = ...", "a drop-in with a [Host] section needs the NQN of that host")
 	}
 	return f
 }
@@ -167,7 +167,7 @@ func (f *iniFile) enterSection(line int, s string) {
 	switch name {
 	case sectionHost:
 		if f.hostLine > 0 {
-			f.fail(line, "a host has one file: move it to a drop-in", "a second [Host]")
+			f.fail(line, "each host needs its own file: move it to a drop-in", "there is a second [Host] section")
 		}
 		f.hostLine = line
 	case sectionDiscoveryDefaults, sectionIODefaults:

@@ -17,7 +17,7 @@ func (f *iniFile) assign(line int, s string) {
 	case f.section == ignoredSection:
 		return
 	case f.section == "":
-		f.fail(line, "put it below [Host], say", "%s stands before any section", nvmeof.Printable(key))
+		f.fail(line, "move it into a section, for example [Host]", "%s is not in a section", nvmeof.Printable(key))
 		return
 	}
 	inEndpoint := f.section == sectionDiscovery || f.section == sectionSubsystem
@@ -62,7 +62,7 @@ func iniNames() []string {
 func (f *iniFile) misplaced(o *Option) string {
 	switch {
 	case o.class == classAddress:
-		return "addresses stand on a line controller = transport=rdma;traddr=..."
+		return "addresses belong on a line controller = transport=rdma;traddr=..."
 	case o.class == classIdentity && f.section != sectionHost:
 		return "move it to [Host]"
 	case o.class == classNQN && f.section != sectionDiscovery && f.section != sectionSubsystem:
@@ -116,7 +116,7 @@ func (f *iniFile) controller(line int, text string) {
 			f.result.problem(f.name, line, didYouMean(key, iniNames()), "%s is not a key of a controller", nvmeof.Printable(word))
 			return
 		case o.class == classSecurity:
-			f.result.problem(f.name, line, "move it to the section: it belongs to host and subsystem, whatever the path", "%s stands on a controller line", o.Name)
+			f.result.problem(f.name, line, "move it to the section: it applies to the host and subsystem, not to a single path", "%s is not allowed on a controller line", o.Name)
 			return
 		case o.class != classAddress && o.class != classTunable:
 			f.result.problem(f.name, line, "move it to the section", "%s does not belong on a controller line", o.Name)
@@ -126,7 +126,7 @@ func (f *iniFile) controller(line int, text string) {
 			return
 		}
 		if _, twice := p.options[o.Name]; twice {
-			f.result.problem(f.name, line, "each path is a line of its own", "%s stands there twice", o.Name)
+			f.result.problem(f.name, line, "write one line for each path", "%s is given twice", o.Name)
 			return
 		}
 		if !f.set(p.options, o, line, value) {

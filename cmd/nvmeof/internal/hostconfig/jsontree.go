@@ -64,7 +64,7 @@ func parseTree(text []byte) (*value, int, error) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return nil, p.lineAt(max(p.counted, min(syntax.Offset, int64(len(text))))), fmt.Errorf("no JSON: %w", err)
+		return nil, p.lineAt(max(p.counted, min(syntax.Offset, int64(len(text))))), fmt.Errorf("not JSON: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, p.lineAt(int64(len(text))), errors.New("invalid JSON: it ends too early")
 	case err != nil:

@@ -48,9 +48,9 @@ func TestDiscoveryConf(t *testing.T) {
 			"discovery f:1: nqn=nqn.2014-08.org.example:disc traddr=192.0.2.1 transport=rdma"}},
 		{"other transports", "-t tcp -a 192.0.2.1\n-t fc -a nn-0x1:pn-0x2\n-t rdma -a 192.0.2.1", []string{
 			"discovery f:3: traddr=192.0.2.1 transport=rdma",
-			"skip f:1: transport tcp, and this host has rdma", "skip f:2: transport fc, and this host has rdma"}},
+			"skip f:1: transport tcp is not supported, only rdma", "skip f:2: transport fc is not supported, only rdma"}},
 		{"secret", "-t rdma -a 192.0.2.1 -S DHHC-1:00:abc: -C file:/k", []string{"discovery f:1: traddr=192.0.2.1 transport=rdma"}},
-		{"no transport", "-a 192.0.2.1", []string{"bad f:1:1: the transport is missing; say transport=rdma"}},
+		{"no transport", "-a 192.0.2.1", []string{"bad f:1:1: the transport is missing; use transport=rdma"}},
 		{"no address", "-t rdma", []string{"bad f:1:1: traddr is missing; give the controller's IP address, as in traddr=192.0.2.1"}},
 		{"name", "-t rdma -a storage", []string{"bad f:1:1: transport address storage is no IP address; names are not looked up: give the IP address"}},
 		{"unknown", "-t rdma --tradr=192.0.2.1", []string{"bad f:1:1: no such option: --tradr=192.0.2.1; did you mean traddr?"}},
@@ -101,7 +101,7 @@ func TestJSON(t *testing.T) {
 		"discovery f:10: " + hostOptions + "keep-alive-tmo=30 nqn=nqn.2014-08.org.nvmexpress.discovery persistent=true traddr=192.0.2.1 transport=rdma trsvcid=4420",
 		"io f:18: fast_io_fail_tmo=-1 " + hostOptions + "nqn=nqn.2014-08.org.example:disk tls=false tos=-1 traddr=192.0.2.1 transport=rdma trsvcid=4420",
 		"io f:19: " + hostOptions + "nqn=nqn.2014-08.org.example:disk nr-io-queues=2 traddr=192.0.2.2 transport=rdma",
-		"skip f:11: transport tcp, and this host has rdma",
+		"skip f:11: transport tcp is not supported, only rdma",
 		"warn f:19:1: shoesize is ignored",
 	}
 	r := ParseJSON(testFile, []byte(hosts))
@@ -117,7 +117,7 @@ func TestJSON(t *testing.T) {
 		{"empty", "", "bad f:1:1: invalid JSON: it ends too early"},
 		{"early end", "[\n{\"hostnqn\":", "bad f:2:1: invalid JSON: it ends too early"},
 		{"two", "[]\n[]", "bad f:2:1: data after the end of the document"},
-		{"syntax", "[\n\n}", "bad f:3:1: no JSON: invalid character '}' looking for beginning of value"},
+		{"syntax", "[\n\n}", "bad f:3:1: not JSON: invalid character '}' looking for beginning of value"},
 		{"no hosts", "{}", `bad f:1:1: hosts is missing; write {"hosts": [...]}`},
 		{"no list", `{"hosts":{}}`, "bad f:1:1: hosts is not a list; write [ ... ]"},
 		{"no object", "[\n1]", "bad f:2:1: an element of hosts is not an object; write { ... }"},
@@ -203,7 +203,7 @@ func TestFabricsConf(t *testing.T) {
 		"io /e/nvme-fabrics.conf:20: disable-sqflow=true host-traddr=192.0.2.9 nqn=nqn.2014-08.org.example:disk nr-io-queues=4 traddr=192.0.2.2 transport=rdma",
 		"io /e/nvme-fabrics.conf.d/black.conf:10: ctrl-loss-tmo=500 hostid=46ba5037-7ce5-41fa-9452-48477bf00081 hostnqn=nqn.2014-08.org.example:other "+
 			"nqn=nqn.2014-08.org.example:black reconnect-delay=3 traddr=192.0.2.7 transport=rdma",
-		"skip /e/nvme-fabrics.conf:14: transport tcp, and this host has rdma")
+		"skip /e/nvme-fabrics.conf:14: transport tcp is not supported, only rdma")
 }
 
 func TestBadFabricsConf(t *testing.T) {
@@ -212,28 +212,28 @@ func TestBadFabricsConf(t *testing.T) {
 		want               []string
 	}{
 		{"nothing", "", "", nil},
-		{"no section", "nqn = a", "", []string{"bad f:1:1: nqn stands before any section; put it below [Host], say"}},
+		{"no section", "nqn = a", "", []string{"bad f:1:1: nqn is not in a section; move it into a section, for example [Host]"}},
 		{"open section", "[Host", "", []string{"bad f:1:1: [Host is not a section; close it: [Subsystem]"}},
 		{"unknown section", "[Subsytem]\nnqn = a\n", "", []string{"warn f:1:1: section [Subsytem] is ignored; did you mean Subsystem?"}},
 		{"unknown key", "[Host]\nhostnqm = a\n", "", []string{"warn f:2:1: hostnqm is ignored; did you mean hostnqn?"}},
 		{"underscores", "[I/O Controller Defaults]\nfast_io_fail_tmo = 3\n", "", []string{"warn f:2:1: fast_io_fail_tmo is ignored; did you mean fast-io-fail-tmo?"}},
-		{"two hosts", "[Host]\n[Host]\n", "", []string{"bad f:2:1: a second [Host]; a host has one file: move it to a drop-in"}},
-		{"nameless drop-in", "", "[Host]\n", []string{"bad d:1:1: [Host] of a drop-in is another host, but has no name; add hostnqn = ..."}},
+		{"two hosts", "[Host]\n[Host]\n", "", []string{"bad f:2:1: there is a second [Host] section; each host needs its own file: move it to a drop-in"}},
+		{"nameless drop-in", "", "[Host]\n", []string{"bad d:1:1: a drop-in with a [Host] section needs the NQN of that host; add hostnqn = ..."}},
 		{"zero identifier", "[Host]\nhostid = 00000000-0000-0000-0000-000000000000\n[Subsystem]\nnqn=a\ncontroller=transport=rdma;traddr=192.0.2.1", "",
 			[]string{"bad f:2:1: hostid is 00000000-0000-0000-0000-000000000000: want a UUID that is not zero"}},
-		{"same name", "[Host]\nhostnqn = a", "[Host]\nhostnqn = a", []string{"bad d:1:1: hostnqn is also that of f; a host has one file: move the sections there, or use another name"}},
+		{"same name", "[Host]\nhostnqn = a", "[Host]\nhostnqn = a", []string{"bad d:1:1: f has the same hostnqn; each host needs a single file: move the sections there, or use another name"}},
 		{"same identifier", "[Host]\nhostid = 46ba5037-7ce5-41fa-9452-48477bf00081", "[Host]\nhostnqn = a\nhostid = 46ba5037-7ce5-41fa-9452-48477bf00081",
-			[]string{"bad d:1:1: hostid is also that of f, and targets would take both for one host; give each host an identifier of its own"}},
+			[]string{"bad d:1:1: f has the same hostid: targets would treat both as one host; give each host its own identifier"}},
 		{"no controller", "[Subsystem]\nnqn = a", "", []string{"bad f:1:1: the section has no controller; add controller = transport=rdma;traddr=192.0.2.1"}},
 		{"no name", "[Subsystem]\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{"bad f:2:1: nqn is missing; nvmeof discover lists the subsystems"}},
 		{"empty name", "[Discovery Controller]\nnqn =\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{
 			"discovery f:3: persistent=true traddr=192.0.2.1 transport=rdma", "bad f:2:1: nqn is empty; give it a value, or remove it"}},
 		{"secret of a path", "[Subsystem]\nnqn = a\ncontroller = transport=rdma;traddr=192.0.2.1;dhchap-secret=x", "", []string{
-			"bad f:3:1: dhchap-secret stands on a controller line; move it to the section: it belongs to host and subsystem, whatever the path",
+			"bad f:3:1: dhchap-secret is not allowed on a controller line; move it to the section: it applies to the host and subsystem, not to a single path",
 			"bad f:1:1: the section has no controller; add controller = transport=rdma;traddr=192.0.2.1"}},
 		{"address in a section", "[Subsystem]\ntraddr = 192.0.2.1\nnqn = a\ncontroller = transport=rdma;traddr=192.0.2.1", "", []string{
 			"io f:4: nqn=a traddr=192.0.2.1 transport=rdma",
-			"bad f:2:1: traddr does not belong in [Subsystem]; addresses stand on a line controller = transport=rdma;traddr=..."}},
+			"bad f:2:1: traddr does not belong in [Subsystem]; addresses belong on a line controller = transport=rdma;traddr=..."}},
 		{"no key", "[Host]\nx\n", "", []string{"bad f:2:1: x is neither a section nor a key; write key = value"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/host"
 )
 
-// isStranger reports whether a target rejected this host because the host is not allowed there.
-func isStranger(err error) bool {
+// notAllowed reports whether a target rejected this host because the host is not allowed there.
+func notAllowed(err error) bool {
 	var status *host.StatusError
 	return errors.As(err, &status) && status.Status.Code() == capsule.StatusConnectInvalidHost && !status.ObjectsToIdentifier()
 }
@@ -46,7 +46,7 @@ func Explain(ctx context.Context, err error, paths ...connections.Path) error {
 
 // advice returns what a user can do about a rejection, each item on a line of its own.
 func advice(ctx context.Context, err error, h *host.Host, o *host.Options) string {
-	if isStranger(err) {
+	if notAllowed(err) {
 		return fmt.Sprintf("\nThis host is %s; on a target of ours: --allow-host %s", o.HostNQN, shell.Quote(string(o.HostNQN)))
 	}
 	var status *host.StatusError

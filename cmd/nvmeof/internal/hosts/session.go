@@ -50,7 +50,7 @@ func (s *Session) Close() error { return errors.Join(s.host.Close(), s.device.Cl
 // caller that checks the exit status would repeat the work.
 func Ended(warn io.Writer, err error) {
 	if err != nil {
-		fmt.Fprintf(warn, "warning: it is done; afterwards the connection did not end in order: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintf(warn, "warning: the command succeeded, but its connection was not closed properly: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 

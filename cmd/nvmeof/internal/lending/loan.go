@@ -22,7 +22,7 @@ type Loan struct {
 }
 
 // ErrReplaced is the reason of a loan's end when another controller has its name.
-var ErrReplaced = errors.New("it was given up, and another controller has its name")
+var ErrReplaced = errors.New("the controller was given up, and another one now has its name")
 
 // Held reports whether the lender, as described by now, holds the controller. If not, the error is why it was given
 // up, or nil if it was disconnected on request.

@@ -18,7 +18,7 @@ import (
 func Command(release string) *cobra.Command {
 	return &cobra.Command{
 		Use:    "manual DIR",
-		Short:  "Write a manual page of each command into a folder",
+		Short:  "Write a manual page for each command into a directory",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,12 +27,12 @@ const NoProperty = ^uint64(0)
 
 // Property prints a property as `nvme get-property` does.
 func (o Output) Property(off capsule.PropertyOffset, v uint64) error {
-	spelled := spellProperty(off, v)
-	if o.Human && spelled != nil {
+	decodedProperty := spellProperty(off, v)
+	if o.Human && decodedProperty != nil {
 		return o.either(func(b *strings.Builder) {
 			fmt.Fprintf(b, "%s: %s\n", PropertyName(off), hexed(v))
-			spelled.text(b)
-		}, func() any { return spelled.json(fmt.Sprintf("%x", v)) })
+			decodedProperty.text(b)
+		}, func() any { return decodedProperty.json(fmt.Sprintf("%x", v)) })
 	}
 	offset := padded(uint32(off), 4)
 	return o.either(func(b *strings.Builder) {

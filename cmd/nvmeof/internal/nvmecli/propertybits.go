@@ -7,15 +7,15 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// spelled is a decoded property: its lines for people, and its members in JSON. If key is not empty, the first member
+// decodedProperty is a decoded property: its lines for people, and its members in JSON. If key is not empty, the first member
 // is the value with this key.
-type spelled struct {
+type decodedProperty struct {
 	key   string
 	items []featureItem
 	last  string // printed after the lines
 }
 
-func (s *spelled) text(b *strings.Builder) {
+func (s *decodedProperty) text(b *strings.Builder) {
 	for _, i := range s.items {
 		if i.line != "" {
 			fmt.Fprintf(b, "\t%s\n", i.line)
@@ -24,7 +24,7 @@ func (s *spelled) text(b *strings.Builder) {
 	b.WriteString(s.last)
 }
 
-func (s *spelled) json(value string) object {
+func (s *decodedProperty) json(value string) object {
 	var o object
 	if s.key != "" {
 		o = object{{s.key, value}}
@@ -38,28 +38,28 @@ func (s *spelled) json(value string) object {
 }
 
 // spellProperty returns nil for a property that it does not know.
-func spellProperty(off capsule.PropertyOffset, v uint64) *spelled {
+func spellProperty(off capsule.PropertyOffset, v uint64) *decodedProperty {
 	switch off {
 	case capsule.PropertyCAP:
-		return &spelled{"cap", spellCAP(v), "\n"}
+		return &decodedProperty{"cap", spellCAP(v), "\n"}
 	case capsule.PropertyVS:
 		s := capsule.Version(v).String()
-		return &spelled{"Version", []featureItem{item("NVMe specification "+s, "NVMe specification", s)}, "\n"}
+		return &decodedProperty{"Version", []featureItem{item("NVMe specification "+s, "NVMe specification", s)}, "\n"}
 	case capsule.PropertyCC:
-		return &spelled{"cc", spellCC(capsule.CC(v)), "\n"}
+		return &decodedProperty{"cc", spellCC(capsule.CC(v)), "\n"}
 	case capsule.PropertyCSTS:
-		return &spelled{"csts", spellCSTS(v), "\n"}
+		return &decodedProperty{"csts", spellCSTS(v), "\n"}
 	case capsule.PropertyNSSR:
-		return &spelled{"nssr", []featureItem{item(fmt.Sprintf("NVM Subsystem Reset Control (NSSRC): %d", v), "NVM Subsystem Reset Control (NSSRC)", integer(v))}, "\n"}
+		return &decodedProperty{"nssr", []featureItem{item(fmt.Sprintf("NVM Subsystem Reset Control (NSSRC): %d", v), "NVM Subsystem Reset Control (NSSRC)", integer(v))}, "\n"}
 	case capsule.PropertyNSSD:
-		return &spelled{"", []featureItem{item("NVM Subsystem Shutdown Control (NSSC): "+hexed(v), "NVM Subsystem Shutdown Control (NSSC)", hexed(v))}, "\n"}
+		return &decodedProperty{"", []featureItem{item("NVM Subsystem Shutdown Control (NSSC): "+hexed(v), "NVM Subsystem Shutdown Control (NSSC)", hexed(v))}, "\n"}
 	case capsule.PropertyCRTO:
 		c := capsule.CRTO(v)
 		secs := func(name string, halves uint16) featureItem {
 			s := fmt.Sprintf("%d secs", halves/2)
 			return item(fmt.Sprintf("%-36s: %s", name, s), name, s)
 		}
-		return &spelled{"crto", []featureItem{secs("CRIMT", c.Independent()), secs("CRWMT", c.WithMedia())}, ""}
+		return &decodedProperty{"crto", []featureItem{secs("CRIMT", c.Independent()), secs("CRWMT", c.WithMedia())}, ""}
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func numberList[T ~uint16 | ~uint32 | ~uint64](flag, list string) (all []T, err 
 	for s := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseUint(strings.TrimSpace(s), 0, 64)
 		if err != nil || uint64(T(n)) != n {
-			return nil, failure.Usagef("%s: %q is no number from 0 to %d", flag, s, uint64(^T(0)))
+			return nil, failure.Usagef("%s: %q is not a number from 0 to %d", flag, s, uint64(^T(0)))
 		}
 		all = append(all, T(n))
 	}

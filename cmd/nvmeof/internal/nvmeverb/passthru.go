@@ -104,7 +104,7 @@ func (p *passthru) judge(cmd *capsule.Command) error {
 	case p.length > maxLogLength:
 		return failure.Usagef("--data-len %d: %d bytes at most", p.length, maxLogLength)
 	case p.send && p.receive:
-		return failure.Usagef("--read and --write: one of them")
+		return failure.Usagef("--read and --write exclude each other")
 	case p.length == 0:
 	case p.send && direction != capsule.HostToController:
 		return failure.Usagef("--write: opcode %#02x moves no data to the controller", p.opcode)

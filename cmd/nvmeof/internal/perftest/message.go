@@ -137,7 +137,7 @@ func ParseBandwidth(messages [][]byte) (Bandwidth, error) {
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(messages[i]) }
 	for i := range 2 {
 		if at(i) > math.MaxInt32 {
-			return Bandwidth{}, fmt.Errorf("the other end reports a bandwidth that cannot be: %d messages of %d bytes", at(1), at(0))
+			return Bandwidth{}, fmt.Errorf("the other end reports an impossible bandwidth: %d messages of %d bytes", at(1), at(0))
 		}
 	}
 	b := Bandwidth{
@@ -146,7 +146,7 @@ func ParseBandwidth(messages [][]byte) (Bandwidth, error) {
 	}
 	for _, v := range []float64{b.Peak, b.Average, b.Rate} {
 		if !(v >= 0 && v <= math.MaxFloat64) { // also true for NaN
-			return Bandwidth{}, fmt.Errorf("the other end reports a bandwidth that cannot be: %v", v)
+			return Bandwidth{}, fmt.Errorf("the other end reports an impossible bandwidth: %v", v)
 		}
 	}
 	return b, nil

@@ -166,11 +166,11 @@ func (r *run) clientBandwidth(setting perftest.Setting) error {
 	if r.test.Reported() {
 		for _, m := range append([][]byte{r.own.Encode()}, b.Messages()...) {
 			if _, err := r.side.swap(r.control, m); err != nil {
-				return fmt.Errorf("farewell: %w", err)
+				return fmt.Errorf("final message: %w", err)
 			}
 		}
 	}
-	if err := r.goodBye(); err != nil {
+	if err := r.exchangeLast(); err != nil {
 		return err
 	}
 	return r.printBandwidth(setting, b)
@@ -192,7 +192,7 @@ func (r *run) serveBandwidth(setting perftest.Setting) error {
 		}
 		reported = append(reported, theirs)
 	}
-	if err := r.goodBye(); err != nil {
+	if err := r.exchangeLast(); err != nil {
 		return err
 	}
 	b, err := perftest.ParseBandwidth(reported)
@@ -237,7 +237,7 @@ func (r *run) serverBandwidth(setting perftest.Setting) error {
 		}
 		times = append(times, clock.now())
 	}
-	if err := r.goodBye(); err != nil {
+	if err := r.exchangeLast(); err != nil {
 		return err
 	}
 	from := append([]int64{times[0]}, times[:r.n-1]...)
@@ -259,14 +259,14 @@ func (r *run) message(i int) error {
 	return nil
 }
 
-// goodBye exchanges the last message, if the test has one.
-func (r *run) goodBye() error {
+// exchangeLast exchanges the last message, if the test has one.
+func (r *run) exchangeLast() error {
 	if !r.test.GoodBye() {
 		return nil
 	}
 	_, err := r.side.swap(r.control, r.own.Encode())
 	if err != nil && (r.client || !left(err)) {
-		return fmt.Errorf("farewell: %w", err)
+		return fmt.Errorf("final message: %w", err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (s *session) addFlags(cmd *cobra.Command, port uint16) {
 // check checks the flags that all commands have.
 func (s *session) check() error {
 	if s.port == 0 {
-		return failure.Usagef("--port 0: 1 to 65535")
+		return failure.Usagef("--port 0: want 1 to 65535")
 	}
 	_, err := failure.Pick(s.format, map[string]bool{"normal": true, "json": true})
 	return err

@@ -92,12 +92,12 @@ func (e *endpoint) turn() bool {
 
 // A wait is for one action of the other side.
 type wait struct {
-	e     *endpoint
-	what  string
-	nap   time.Duration // the longest sleep; 0: longestSleep
-	limit time.Duration // 0: stepTimeout; unlimited: none
-	began int64         // by the endpoint's clock; 0: not yet
-	moved int64
+	e        *endpoint
+	what     string
+	maxSleep time.Duration // the longest sleep; 0: longestSleep
+	limit    time.Duration // 0: stepTimeout; unlimited: none
+	began    int64         // by the endpoint's clock; 0: not yet
+	moved    int64
 }
 
 // turn drives the endpoint, and sleeps if there is no progress. It fails when the limit is exceeded or the context has
@@ -129,8 +129,8 @@ func (w *wait) turn() error {
 	if limit != unlimited && now-w.began > int64(limit) {
 		return fmt.Errorf("waited %v for %s", limit, w.what)
 	}
-	if w.nap > 0 {
-		e.sleep(w.nap)
+	if w.maxSleep > 0 {
+		e.sleep(w.maxSleep)
 	} else {
 		e.sleep(longestSleep)
 	}
@@ -139,12 +139,12 @@ func (w *wait) turn() error {
 
 // sleep waits for an event, until the device has work to do by itself, but at most for d.
 func (e *endpoint) sleep(d time.Duration) {
-	nap := int64(d)
+	sleep := int64(d)
 	if due := e.cq.Due(); due >= 0 {
-		nap = min(nap, due)
+		sleep = min(sleep, due)
 	}
-	if nap > 0 {
-		e.cq.Wait(nap)
+	if sleep > 0 {
+		e.cq.Wait(sleep)
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *server) swap(c *conn, mine []byte) ([]byte, error) {
 func receiveLike(c *conn, mine []byte) ([]byte, error) {
 	theirs, err := c.receive()
 	if err == nil && len(theirs) != len(mine) {
-		err = fmt.Errorf("the other end sent %d bytes where %d are due: does it run the same test?", len(theirs), len(mine))
+		err = fmt.Errorf("the other end sent %d bytes, want %d: does it run the same test?", len(theirs), len(mine))
 	}
 	return theirs, err
 }
@@ -140,7 +140,7 @@ func (r *run) greet() error {
 		return err
 	}
 	if n := perftest.ParseNumber(cycle); n > maxCycle {
-		return fmt.Errorf("the other end has a cycle buffer of %d bytes, up to %d are possible", n, maxCycle)
+		return fmt.Errorf("the other end has a cycle buffer of %d bytes, but at most %d are supported", n, maxCycle)
 	}
 	for _, m := range [][]byte{perftest.Number(perftest.CacheLine), perftest.MTUMessage()} {
 		if _, err := r.side.swap(r.control, m); err != nil {

@@ -20,7 +20,7 @@ func (r *run) latency(setting perftest.Setting) error {
 	switch {
 	case r.test.OneSided() && !r.client:
 		r.control.limit = unlimited
-		return r.goodBye()
+		return r.exchangeLast()
 	case r.test.OneSided():
 		posted, err = r.oneByOne()
 	case r.test.Verb == perftest.Send:
@@ -31,7 +31,7 @@ func (r *run) latency(setting perftest.Setting) error {
 	if err != nil {
 		return err
 	}
-	if err := r.goodBye(); err != nil {
+	if err := r.exchangeLast(); err != nil {
 		return err
 	}
 	l := r.test.NewLatency(r.size, posted)
@@ -143,7 +143,7 @@ func (r *run) writeBackAndForth() (posted []int64, err error) {
 // written waits until the other side's n-th message has arrived.
 func (r *run) written(n int) error {
 	last := &r.mr.Bytes()[r.size-1]
-	for w := (wait{e: r.e, what: "an RDMA WRITE of the other end", nap: lookAgain}); n > 0 && *last != byte(n); {
+	for w := (wait{e: r.e, what: "an RDMA WRITE of the other end", maxSleep: lookAgain}); n > 0 && *last != byte(n); {
 		if err := w.turn(); err != nil {
 			return err
 		}

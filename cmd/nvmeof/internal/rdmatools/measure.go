@@ -144,7 +144,7 @@ func (t *measure) checkMeasure() error {
 	if t.test.Verb.Atomic() {
 		verb, ok := map[string]perftest.Verb{"FETCH_AND_ADD": perftest.FetchAdd, "CMP_AND_SWAP": perftest.CompareSwap}[t.atomic]
 		if !ok {
-			return failure.Usagef("--atomic_type %s: FETCH_AND_ADD or CMP_AND_SWAP", t.atomic)
+			return failure.Usagef("--atomic_type %s: want FETCH_AND_ADD or CMP_AND_SWAP", t.atomic)
 		}
 		t.test.Verb = verb
 	}
@@ -156,11 +156,11 @@ func (t *measure) checkMeasure() error {
 	case t.n < perftest.MinIterations || t.n > maxIterations:
 		return failure.Usagef("--iters %d: %d to %d", t.n, perftest.MinIterations, maxIterations)
 	case t.sendDepth < 1 || t.recvDepth < 1:
-		return failure.Usagef("--tx-depth %d, --rx-depth %d: they are positive", t.sendDepth, t.recvDepth)
+		return failure.Usagef("--tx-depth %d, --rx-depth %d: want at least 1", t.sendDepth, t.recvDepth)
 	case t.reads < 1 || t.reads > maxReads:
 		return failure.Usagef("--outs %d: 1 to %d", t.reads, maxReads)
 	case t.events && t.test.Latency && t.test.Verb == perftest.Write:
-		return failure.Usagef("--events: an RDMA WRITE makes no completion at the receiver, so there is no event to wait for")
+		return failure.Usagef("--events: an RDMA WRITE creates no completion at the receiver, so there is no event to wait for")
 	}
 	return t.check()
 }

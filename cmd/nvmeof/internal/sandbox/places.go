@@ -91,7 +91,7 @@ func (*OutsideError) Unwrap() error { return fs.ErrPermission }
 type ReplacedError struct{ Path string }
 
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s is not the one that was there when the target started, which its sandbox allows: restart the target; for one that comes and goes, name its directory in sandbox.paths of the configuration",
+	return fmt.Sprintf("%s is not the file or device that existed when the target started, so its sandbox does not allow it: restart the target; if it is replaced regularly, add its directory to sandbox.paths in the configuration",
 		e.Path)
 }
 

@@ -80,7 +80,7 @@ func (s *Sandbox) confine(places *Places) error {
 		// Not above ABI 9: newer ones would deny UDP, which the target needs.
 		return landlock.V9.BestEffort().Restrict(f.rules...)
 	case <-time.After(answerTimeout):
-		return fmt.Errorf("a file system does not answer, of one of %v", places.Used)
+		return fmt.Errorf("the file system of one of these paths does not answer: %v", places.Used)
 	}
 }
 

@@ -65,7 +65,7 @@ func (c *Conn) Greet(h Hello) (ready bool, err error) {
 	case k == kindReady:
 		return true, nil
 	default:
-		return false, fmt.Errorf("a frame of kind %d", k)
+		return false, fmt.Errorf("unexpected frame of kind %d", k)
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Conn) Give(x *control.Moved) error {
 	case k == kindRefused:
 		return errors.New(string(body))
 	case k != kindServing:
-		return fmt.Errorf("a frame of kind %d", k)
+		return fmt.Errorf("unexpected frame of kind %d", k)
 	}
 	return c.send(kindYours, nil)
 }
@@ -165,7 +165,7 @@ func greeted(accepted net.Conn) (*Conn, Hello, error) {
 	case k == kindRefused:
 		err = errors.New(string(body))
 	case k != kindHello:
-		err = fmt.Errorf("a frame of kind %d", k)
+		err = fmt.Errorf("unexpected frame of kind %d", k)
 	default:
 		err = json.Unmarshal(body, &h)
 	}
@@ -193,7 +193,7 @@ func (c *Conn) Take() (*control.Moved, error) {
 	case k == kindRefused:
 		return nil, fmt.Errorf("the running target continues: %s", body)
 	case k != kindState:
-		return nil, fmt.Errorf("a frame of kind %d", k)
+		return nil, fmt.Errorf("unexpected frame of kind %d", k)
 	default:
 		return c.parseState(body)
 	}
@@ -210,7 +210,7 @@ func (c *Conn) Serve() error {
 	case err != nil:
 		return err
 	case k != kindYours:
-		return fmt.Errorf("a frame of kind %d", k)
+		return fmt.Errorf("unexpected frame of kind %d", k)
 	}
 	return nil
 }

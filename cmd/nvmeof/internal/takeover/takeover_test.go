@@ -79,7 +79,7 @@ func TestWhoIsThere(t *testing.T) {
 	}{
 		{unix.Ucred{Pid: 7, Uid: 1000}, ""},
 		{unix.Ucred{Pid: 7, Uid: 0}, ""},
-		{unix.Ucred{Pid: 7, Uid: 1001}, "process 7 of user 1001, and this one is of user 1000"},
+		{unix.Ucred{Pid: 7, Uid: 1001}, "process 7 belongs to user 1001, but this one to user 1000"},
 		{unix.Ucred{Pid: 0, Uid: 1000}, "another container"},
 	} {
 		if err := check(&test.peer, 1000); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

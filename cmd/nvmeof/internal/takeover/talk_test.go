@@ -49,21 +49,21 @@ func TestTalk(t *testing.T) {
 	}{
 		"ready":             {greet, []frame{{kindReady, ""}}, ""},
 		"cancel":            {greet, []frame{{kindCancel, ""}}, ""},
-		"greet, other":      {greet, []frame{{kindState, ""}}, "a frame of kind"},
+		"greet, other":      {greet, []frame{{kindState, ""}}, "unexpected frame of kind"},
 		"greet, end":        {greet, nil, "EOF"},
 		"give, refused":     {give, []frame{{kindRefused, "no room"}}, "no room"},
-		"give, other":       {give, []frame{{kindHello, ""}}, "a frame of kind"},
+		"give, other":       {give, []frame{{kindHello, ""}}, "unexpected frame of kind"},
 		"give, end":         {give, nil, "EOF"},
 		"take":              {take, []frame{stated(func(*state) {})}, ""},
 		"take, refused":     {take, []frame{{kindRefused, "a store hangs"}}, "the running target continues: a store hangs"},
-		"take, other":       {take, []frame{{kindReady, ""}}, "a frame of kind"},
+		"take, other":       {take, []frame{{kindReady, ""}}, "unexpected frame of kind"},
 		"take, end":         {take, nil, "EOF"},
 		"state, no JSON":    {take, []frame{{kindState, "?"}}, "its state"},
 		"state, document":   {take, []frame{stated(func(s *state) { s.Document = json.RawMessage(`{"version": 99}`) })}, "version"},
 		"state, record":     {take, []frame{stated(func(s *state) { s.Target = []byte("x") })}, "no record of associations"},
 		"state, device":     {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, -1}} })}, "device a with -1 descriptors"},
 		"state, too many":   {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, maxDescriptors}, {"b", nil, 1}} })}, "descriptors, at most"},
-		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = new(pool) }), {kindReady, ""}}, "where descriptors were due"},
+		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = new(pool) }), {kindReady, ""}}, "want descriptors"},
 		"state, files late": {take, []frame{stated(func(s *state) { s.Files = []string{"f"} })}, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestGreeted(t *testing.T) {
 		{frame{kindHello, `{"format": 9, "version": "v9", "pid": 7}`}, "process 7 of version v9 has takeover format 9, and this program format 3"},
 		{frame{kindHello, "?"}, "invalid character"},
 		{frame{kindRefused, "it is being stopped"}, "it is being stopped"},
-		{frame{kindReady, ""}, "a frame of kind"},
+		{frame{kindReady, ""}, "unexpected frame of kind"},
 	} {
 		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 		if err != nil {
@@ -117,7 +117,7 @@ func TestGreeted(t *testing.T) {
 				t.Error(err)
 			}
 			if k, _, err := running.receive(); k != kindCancel {
-				t.Errorf("a frame of kind %d, %v", k, err)
+				t.Errorf("unexpected frame of kind %d, %v", k, err)
 			}
 		}
 		_, _ = running.Close(), l.Close()

@@ -60,7 +60,7 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 		other, err = os.FindProcess(int(peer.Pid))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("who is at the other end: %w", err)
+		return nil, fmt.Errorf("cannot identify the process at the other end: %w", err)
 	}
 	return &Conn{unix: c, other: other}, nil
 }
@@ -69,7 +69,7 @@ func NewConn(c *net.UnixConn) (*Conn, error) {
 func check(peer *unix.Ucred, own int) error {
 	switch {
 	case peer.Uid != 0 && int(peer.Uid) != own:
-		return fmt.Errorf("process %d of user %d, and this one is of user %d", peer.Pid, peer.Uid, own)
+		return fmt.Errorf("process %d belongs to user %d, but this one to user %d", peer.Pid, peer.Uid, own)
 	case peer.Pid <= 0: // pid_namespaces(7); kill(2) takes 0 for this process's own group
 		return errors.New("a process of another container (PID namespace), whose end cannot be observed: stop it and start this one")
 	}
@@ -192,7 +192,7 @@ func (c *Conn) receiveFiles(n int) ([]*os.File, error) {
 		case err != nil:
 			return nil, err
 		case k != kindFiles:
-			return nil, fmt.Errorf("a frame of kind %d where descriptors were due", k)
+			return nil, fmt.Errorf("unexpected frame of kind %d, want descriptors", k)
 		}
 	}
 	files := c.files[:n:n]
@@ -209,7 +209,7 @@ func (c *Conn) read(b []byte) error {
 			err = io.ErrUnexpectedEOF
 		}
 		if err == nil && flags&unix.MSG_CTRUNC != 0 {
-			err = errors.New("descriptors were lost: more than this process may have open (LimitNOFILE)")
+			err = errors.New("descriptors were lost, because this process may not have so many open (LimitNOFILE)")
 		}
 		if err == nil {
 			err = c.keep(oob[:m])

@@ -132,7 +132,7 @@ func openAuditFile(path string) (*os.File, error) {
 // takesLines rejects block devices, whose data the lines would overwrite.
 func takesLines(m fs.FileMode) error {
 	if m&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice {
-		return fmt.Errorf("it is a block device, and keeps its data: %w", errNoAudit)
+		return fmt.Errorf("it is a block device, which is not overwritten: %w", errNoAudit)
 	}
 	return nil
 }
@@ -172,17 +172,17 @@ func (a *audit) rotated() {
 func (a *audit) lose(o *control.Operation, why string) {
 	a.lost++
 	a.log.Error("audit: a line is lost", zap.String("file", a.path), zap.String("why", why), zap.Uint64("lost", a.lost),
-		zap.String("operation", o.Name), zap.String("came_to", cameTo(o)))
+		zap.String("operation", o.Name), zap.String("came_to", outcomeOf(o)))
 	a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: a line is lost: " + why})
 }
 
-// cameTo describes the result of an operation.
-func cameTo(o *control.Operation) string {
+// outcomeOf describes the result of an operation.
+func outcomeOf(o *control.Operation) string {
 	switch o.Result {
 	case "ok":
-		return "it was carried out"
+		return "it was executed"
 	case string(control.CodeUnsaved):
-		return "the target was changed, and that is not saved: " + o.Error
+		return "the target was changed, but the change is not saved: " + o.Error
 	}
 	return "it failed: " + o.Error
 }
@@ -305,8 +305,8 @@ func (a *audit) current(f *os.File) (*os.File, error) {
 		return f, nil
 	}
 	if gone {
-		a.log.Error("audit: the file was removed while it is written to, with the lines that it had; it is made again", zap.String("file", a.path))
-		a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: the file was removed, with the lines that it had; it is made again"})
+		a.log.Error("audit: the file was removed while it was in use, and the lines in it are lost; creating it again", zap.String("file", a.path))
+		a.happened.Record(events.Event{Kind: events.Change, Severity: events.Error, Text: "audit: the file was removed, and the lines in it are lost; creating it again"})
 	}
 	next, err := a.openFile()
 	if err != nil {

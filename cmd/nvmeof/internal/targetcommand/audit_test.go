@@ -89,7 +89,7 @@ func TestAuditLost(t *testing.T) {
 	if err := a.end(); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"it was carried out", "the target was changed, and that is not saved: no space left on device"} {
+	for i, want := range []string{"it was executed", "the target was changed, but the change is not saved: no space left on device"} {
 		if l := logs.All(); i < len(l) && l[i].ContextMap()["came_to"] != want {
 			t.Errorf("line %d says %v, want %q", i, l[i].ContextMap()["came_to"], want)
 		}

@@ -223,7 +223,7 @@ func (d *Daemon) stay(ctx context.Context, m *control.Manager) *handedOver {
 	if d.begun != nil {
 		d.begun()
 		d.begun = nil
-		sayReady()
+		reportReady()
 	}
 	systemd.Notify("READY=1")
 	trims := time.NewTicker(trimEvery)
@@ -265,7 +265,7 @@ func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *even
 			defer d.opening.end(path)
 			s, notes, err := stores.Open(n, pool)
 			return s, notes, d.refused(path, err)
-		}, Permit: d.permit, TakeOver: d.beAsked, Troubled: d.troubles}
+		}, Permit: d.permit, TakeOver: d.takeoverRequested, Troubled: d.troubles}
 	if d.gateway != nil {
 		d.gateway.Complete(&c)
 	}

@@ -30,12 +30,12 @@ func (d *Daemon) openEvents() (*events.Log, error) {
 		case err != nil: // hosts are served even without a log of events
 			d.unkept = []control.Trouble{{Export: path, Why: "events are kept only in memory, and are lost when the target ends: " + err.Error()}}
 			d.Log.Error("events are not written to the file, which is not changed, and are lost when the target ends", zap.String("file", path), zap.Error(err),
-				zap.String("remedy", "fix that, or name another file, and restart the target"))
+				zap.String("remedy", "fix that, or use another file, and restart the target"))
 		default:
 			log = kept
 		}
 		if n := log.Stats().Damaged; n > 0 {
-			d.Log.Warn("events: damaged ones are left out", zap.Int("events", n), zap.String("file", path))
+			d.Log.Warn("events: damaged events are left out", zap.Int("events", n), zap.String("file", path))
 		}
 	}
 	what := fmt.Sprintf("nvmeof %s starts, process %d", d.version, os.Getpid())
@@ -66,7 +66,7 @@ func (d *Daemon) eventsFailed(err error) {
 		return
 	}
 	d.Log.Error("events are not written to the file, and are lost when the target ends", path, zap.Error(err),
-		zap.String("remedy", "see what is wrong with its file system"))
+		zap.String("remedy", "check its file system"))
 }
 
 // endEvents records how the target has ended, and writes the remaining events.

@@ -67,7 +67,7 @@ func (d *Daemon) join(ctx context.Context, happened *events.Log) (err error) {
 		Document: doc, Log: d.Log,
 		Alarm: func(a group.Alarm) { record(events.Warning, "%s: %s", a.Kind, a.Text) },
 		Took: func(a group.Took) {
-			record(events.Info, "ANA group %d came here in epoch %d (%s), after %v", a.Group, a.Epoch, a.Reason, a.Duration.Round(time.Millisecond))
+			record(events.Info, "this gateway now serves ANA group %d, in epoch %d (%s), after %v", a.Group, a.Epoch, a.Reason, a.Duration.Round(time.Millisecond))
 		},
 		Joined: func(name, state string) { record(events.Info, "gateway %s is %s", name, state) },
 	})
@@ -93,7 +93,7 @@ func (d *Daemon) part() {
 		return
 	}
 	if err := d.gateway.Close(); err != nil {
-		d.Log.Warn("closing the group's store", zap.Error(err))
+		d.Log.Warn("cannot close the group's store", zap.Error(err))
 	}
 }
 
@@ -107,7 +107,7 @@ func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 	go func() { // ends with ctx, when everything that the gateway serves was given back
 		defer close(ended)
 		if err := d.gateway.Run(ctx, m); err != nil {
-			d.Log.Error("the target did not become a gateway, and serves nothing", zap.Error(err))
+			d.Log.Error("the target could not become a gateway and serves nothing", zap.Error(err))
 		}
 	}()
 	return func() {
@@ -117,4 +117,4 @@ func (d *Daemon) runGateway(m *control.Manager) (end func()) {
 }
 
 // errGrouped is the reason why a gateway has no sandbox.
-var errGrouped = errors.New("the target is a gateway: later exports of the group are not known, and its store is reached over the network")
+var errGrouped = errors.New("the target is a gateway: the group's later exports are not known, and its store is reached over the network")

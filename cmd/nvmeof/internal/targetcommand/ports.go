@@ -62,7 +62,7 @@ func foreseePorts(doc *config.Document) (found config.Problems) {
 }
 
 // nobodyIsLetIn is the consequence of console files that cannot be used.
-const nobodyIsLetIn = "nobody can log in until that is fixed"
+const nobodyIsLetIn = "no user can log in until that is fixed"
 
 // takePorts opens the listeners before anything else is started. Bad files of the console prevent the start only with
 // flags, or when the target of another process is taken over, which then continues: in these cases the user sees the

@@ -83,8 +83,8 @@ const stopTime = 20 * time.Second
 type unfinishedError struct{ names []string }
 
 func (e *unfinishedError) Error() string {
-	return fmt.Sprintf("stopped after %v, although the store of %s has not finished commands: their hosts got no answer, and what they write may be "+
-		"there or not; see what is wrong with its file system or device", stopTime, strings.Join(e.names, ", that of "))
+	return fmt.Sprintf("stopped after %v, although the store of %s has not finished commands: their hosts got no response, and what they wrote may be on the store or not; "+
+		"check its file system or device", stopTime, strings.Join(e.names, ", that of "))
 }
 
 // end closes a target. Commands of stores that hang are abandoned; they end with the process.
@@ -151,7 +151,7 @@ func opened[F any](o *opening, path string, open func() (F, error)) (f F, err er
 	case err := <-ended:
 		return late, err
 	case <-time.After(openTime):
-		return f, fmt.Errorf("%s has not opened after %v: see what is wrong with its file system, or name a file on another", path, openTime)
+		return f, fmt.Errorf("%s could not be opened within %v: check its file system, or use a file on another one", path, openTime)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestOpened(t *testing.T) {
 			<-hangs
 			return os.Stdout, nil
 		})
-		if f != nil || err == nil || !strings.Contains(err.Error(), "/hangs has not opened after 30s") || time.Since(begin) != openTime || o.String() != "" {
+		if f != nil || err == nil || !strings.Contains(err.Error(), "/hangs could not be opened within 30s") || time.Since(begin) != openTime || o.String() != "" {
 			t.Errorf("%v, %v after %v, opening %q", f, err, time.Since(begin), o.String())
 		}
 		close(hangs)

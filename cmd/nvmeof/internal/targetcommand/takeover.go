@@ -88,7 +88,7 @@ func (x *handedOver) close() (err error) {
 // without returns the target without its connections, or nil, when no process can continue them.
 func (x *handedOver) without(log *zap.Logger) *handedOver {
 	if err := x.moved.Close(); err != nil {
-		log.Warn("closing what is not taken over", zap.Error(err))
+		log.Warn("cannot close what the other process does not take over", zap.Error(err))
 	}
 	if x.spare == nil {
 		if n := len(x.moved.Offsets); n > 0 {
@@ -197,7 +197,7 @@ func (x *handedOver) adopt(ctx context.Context, m *control.Manager, o *opener, a
 			return errors.New("this process was requested to end")
 		}
 		if err := x.conn.Serve(); err != nil && !x.orphaned() {
-			return fmt.Errorf("the old process goes on serving: %w", err)
+			return fmt.Errorf("the old process continues to serve: %w", err)
 		}
 	}
 	x.done = true
@@ -232,8 +232,8 @@ func (x *handedOver) abandon(err error) error {
 	return err
 }
 
-// beAsked is called when a process asks to take this one over.
-func (d *Daemon) beAsked(socket string) error {
+// takeoverRequested is called when a process asks to take this one over.
+func (d *Daemon) takeoverRequested(socket string) error {
 	if d.gateway != nil {
 		return errors.New("it is a gateway of a group: use nvmeof gateway drain, so that others serve while it is replaced")
 	}
@@ -267,7 +267,7 @@ func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn)
 	ready, err := c.Greet(takeover.Hello{Version: d.version, PID: os.Getpid(), Replaced: replaced(), Notify: os.Getenv("NOTIFY_SOCKET")})
 	if err != nil || !ready {
 		if err != nil {
-			log.Warn("takeover given up", zap.Error(err))
+			log.Warn("the other process gave up the takeover", zap.Error(err))
 		}
 		_ = c.Close()
 		return nil
@@ -279,7 +279,7 @@ func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn)
 	if x != nil {
 		err = errors.Join(err, d.keepListeners(x))
 		if err != nil {
-			log.Warn("closing for a takeover", zap.Error(err))
+			log.Warn("cannot close the target completely for a takeover", zap.Error(err))
 		}
 		return &handedOver{moved: x, conn: c, since: since, ended: time.Now(), why: err}
 	}
@@ -292,7 +292,7 @@ func (d *Daemon) give(ctx context.Context, m *control.Manager, c *takeover.Conn)
 // process needs to continue.
 func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 	if closing != nil {
-		d.Log.Warn("closing for a takeover", zap.Error(closing))
+		d.Log.Warn("cannot close the target completely for a takeover", zap.Error(closing))
 	}
 	log := d.Log.With(zap.Int("process", out.conn.PID()))
 	if out.moved.Target == nil {
@@ -307,9 +307,9 @@ func (d *Daemon) handOver(out *handedOver, closing error) *handedOver {
 		_ = errors.Join(out.moved.Close(), out.conn.Close()) // the process ends
 		return nil
 	}
-	log.Error("the other process did not take over: this one goes on serving", zap.Error(err))
+	log.Error("the other process did not take over; this one continues to serve", zap.Error(err))
 	if err := errors.Join(out.conn.Close(), out.conn.AwaitEnd(endTime)); err != nil {
-		log.Warn("the other process", zap.Error(err))
+		log.Warn("waiting for the end of the other process", zap.Error(err))
 	}
 	return d.hand(out.moved, nil)
 }
@@ -425,8 +425,8 @@ func (f *Flags) background(cmd *cobra.Command) error {
 	return err // for example ended by a signal
 }
 
-// sayReady reports to the process that waits in background that this one serves.
-func sayReady() {
+// reportReady reports to the process that waits in background that this one serves.
+func reportReady() {
 	if os.Getenv(readyEnv) != strconv.Itoa(readyFile) {
 		return
 	}

@@ -88,7 +88,7 @@ func (c *command) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if cmd.Flags().Changed("interval") && c.interval < least {
-		return failure.Usagef("--interval %v: a target reads its counters once in %v at most", c.interval, least)
+		return failure.Usagef("--interval %v: want at least %v, the interval at which a target reads its counters", c.interval, least)
 	}
 	print, err := failure.Pick(c.format, map[string]printer{"normal": printText, "json": printJSON})
 	if err != nil {

@@ -120,12 +120,12 @@ func TestWrong(t *testing.T) {
 		}
 	}()
 	for _, c := range []struct{ args, want string }{
-		{"--socket " + fails(404, `{"error": {"code": "not-found", "message": "route"}}`, false), "is of a version before this one"},
+		{"--socket " + fails(404, `{"error": {"code": "not-found", "message": "route"}}`, false), "runs an earlier version"},
 		{"--socket " + fails(404, "404 page not found", true), "is a process of nvmeof connect, which is a host: top shows targets"},
 		{"--socket " + fails(500, `{"error": {"code": "failed", "message": "of no use"}}`, false), "of no use"},
 		{"--socket " + disks.Addr().String(), "is a disk of nvmeof attach or connect, which is a host"},
 		{"--socket /nowhere/s", "no target is served at /nowhere/s"},
-		{"--interval 999ms", "once in 1s at most"},
+		{"--interval 999ms", "want at least 1s"},
 		{"--view disks", "want controllers, hosts, namespaces, shards, transport"},
 		{"-o xml", "want one of json, normal"},
 	} {

@@ -21,7 +21,7 @@ func explain(ctx context.Context, socket string, err error) error {
 	var lost *control.ConnectError
 	switch {
 	case errors.As(err, &refused) && refused.Code == control.CodeNotFound:
-		return fmt.Errorf("the target at %s is of a version before this one, and has no counters to show: restart it with this one", socket)
+		return fmt.Errorf("the target at %s runs an earlier version, which has no counters to show: restart it with this version", socket)
 	case refused != nil && alive(ctx, socket):
 		return hostError(socket, "a process of nvmeof connect")
 	case errors.As(err, &lost) && speaksNBD(ctx, socket):

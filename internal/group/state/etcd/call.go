@@ -159,7 +159,7 @@ func isFull(err error) bool {
 }
 
 // errOtherCluster says that an endpoint belongs to another cluster than the earlier ones.
-var errOtherCluster = errors.New("it is of another cluster than the endpoint before: name members of one cluster, or, where it was restored from a copy, stop all gateways, and start them again")
+var errOtherCluster = errors.New("this endpoint belongs to another etcd cluster than the previous one: give endpoints of one cluster only; if the cluster was restored from a backup, stop all gateways and start them again")
 
 // known returns an error if an answer comes from another cluster than the first one.
 func (s *Store) known(cluster uint64) error {

@@ -48,10 +48,10 @@ func (c *compaction) check(s *Store, e *endpoint) {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted): // by another gateway
 	case err != nil:
-		s.refuses(e, fmt.Errorf("its database has %d MiB, of which most is history, and it does not compact that: %w; when it is full it takes no more: "+
-			"start it with --auto-compaction-retention=1h", now.DbSizeInUse>>20, err))
+		s.refuses(e, fmt.Errorf("its database has %d MiB, mostly history that is not compacted: %w; etcd refuses writes when the database is full: "+
+			"start etcd with --auto-compaction-retention=1h", now.DbSizeInUse>>20, err))
 	default:
-		s.cfg.Log.Info("the history of etcd is compacted, which etcd does by itself with --auto-compaction-retention=1h",
+		s.cfg.Log.Info("compacted the history of etcd; etcd does this itself if started with --auto-compaction-retention=1h",
 			zap.String("endpoint", e.name), zap.Int64("revision", before), zap.Int64("bytes", now.DbSizeInUse))
 	}
 }

@@ -40,9 +40,9 @@ const (
 )
 
 var (
-	errNoEndpoints = errors.New("etcd: no endpoint: give host:port of each member of the cluster")
-	errHalfAPair   = errors.New("etcd: a client certificate needs its key, and a key its certificate")
-	errHalfAUser   = errors.New("etcd: a user needs a password, and a password its user")
+	errNoEndpoints = errors.New("etcd: no endpoint: give the host:port of each member of the cluster")
+	errHalfAPair   = errors.New("etcd: a client certificate needs its private key, and a private key needs its certificate")
+	errHalfAUser   = errors.New("etcd: a user needs a password, and a password needs a user")
 )
 
 // check checks the configuration and fills in defaults.
@@ -57,7 +57,7 @@ func (c *Config) check() error {
 	case len(c.Endpoints) == 0:
 		return errNoEndpoints
 	case c.Group == "" || len(c.Group) > maxGroup || strings.ContainsAny(c.Group, "/\x00"):
-		return fmt.Errorf("etcd: %q is no name of a group: 1 to %d bytes without a slash", c.Group, maxGroup)
+		return fmt.Errorf("etcd: group name %q: want 1 to %d bytes without a slash", c.Group, maxGroup)
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
 		return errHalfAPair
 	case (c.User == "") != (c.Password == ""):
@@ -80,9 +80,9 @@ func (c *Config) checkEndpoints() error {
 		}
 		switch {
 		case scheme != want && want == "https":
-			return fmt.Errorf("etcd: endpoint %s is without TLS, and others or the configuration have it", e)
+			return fmt.Errorf("etcd: endpoint %s has no TLS, but other endpoints or the configuration have it: give https:// for all", e)
 		case scheme != want:
-			return fmt.Errorf("etcd: endpoint %s: want host:port or https://host:port, and the same of all", e)
+			return fmt.Errorf("etcd: endpoint %s: want host:port or https://host:port, in the same form for all endpoints", e)
 		case address == "" || strings.Contains(address, "/"):
 			return fmt.Errorf("etcd: endpoint %s has no host:port", e)
 		}

@@ -54,7 +54,7 @@ type endpoint struct {
 
 var _ state.Store = (*Store)(nil)
 
-var errClosed = fmt.Errorf("%w: it is closed", state.ErrUnavailable)
+var errClosed = fmt.Errorf("%w: the connection to it is closed", state.ErrUnavailable)
 
 // Open checks the configuration. It does not wait for the cluster.
 func Open(cfg Config) (*Store, error) {
@@ -176,7 +176,7 @@ func (s *Store) refuses(e *endpoint, why error) {
 	}
 	s.mu.Unlock()
 	if !known {
-		s.cfg.Log.Error("etcd refuses what the gateway asks of it", zap.String("endpoint", e.name), zap.Error(why))
+		s.cfg.Log.Error("etcd refuses requests of this gateway", zap.String("endpoint", e.name), zap.Error(why))
 	}
 }
 
@@ -185,7 +185,7 @@ func (s *Store) answered(e *endpoint) {
 	defer s.mu.Unlock()
 	if s.silent {
 		s.silent = false
-		s.cfg.Log.Info("etcd answers", zap.String("endpoint", e.name))
+		s.cfg.Log.Info("etcd answers again", zap.String("endpoint", e.name))
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func()) {
 				return
 			}
 			if err := r.Err(); err != nil {
-				s.cfg.Log.Info("etcd has ended a watch, which begins again", zap.String("endpoint", e.name), zap.Error(err))
+				s.cfg.Log.Info("etcd ended a watch; starting it again", zap.String("endpoint", e.name), zap.Error(err))
 				return
 			}
 		case <-say.C:

@@ -30,13 +30,13 @@ const leastTimeout = 5 * time.Second
 func (c *Config) check() error {
 	switch all := c.Conf + c.ID + c.Pool + c.Namespace + c.Group; {
 	case c.Pool == "" || c.Group == "":
-		return errors.New("the pool, or the group's name, is empty: write rados://POOL/NAME")
+		return errors.New("the pool or the group's name is empty: write rados://POOL/NAME")
 	case strings.Contains(c.Pool+c.Group, "/"):
 		return fmt.Errorf("pool %q, group %q: neither may have a slash", c.Pool, c.Group)
 	case strings.ContainsRune(all, 0):
-		return errors.New("a name has a zero byte in it")
+		return errors.New("a name contains a zero byte")
 	case c.Timeout < 0 || c.Timeout > 0 && c.Timeout < leastTimeout:
-		return fmt.Errorf("timeout %v: must be %v at least", c.Timeout, leastTimeout)
+		return fmt.Errorf("timeout %v: want at least %v", c.Timeout, leastTimeout)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // errGone says that the object's counter is missing, with which the object is created.
-var errGone = fmt.Errorf("the object of the group has lost its counter: %w", unix.ENOENT)
+var errGone = fmt.Errorf("the group's object has lost its revision counter: %w", unix.ENOENT)
 
 // The number of entries of a page is chosen so that it has about this many bytes.
 const (

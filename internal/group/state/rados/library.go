@@ -61,7 +61,7 @@ func (o *libraryObject) make(fresh []step) error {
 		err = nil
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = fmt.Errorf("%w: the pool cannot keep keys: take a replicated one", err)
+		err = fmt.Errorf("%w: the pool cannot store keys (omap): use a replicated pool", err)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ const (
 const first state.Revision = 1
 
 // errClosed is the error of a closed store.
-var errClosed = errors.New("state: the store is closed")
+var errClosed = errors.New("group store: closed")
 
 // Store implements [state.Store].
 type Store struct {
@@ -47,7 +47,7 @@ type Store struct {
 // Open opens the state of a group. A group that the cluster does not have is created empty.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
-		return nil, fmt.Errorf("state of a group: %w", err)
+		return nil, fmt.Errorf("group store in Ceph: %w", err)
 	}
 	return open(ctx, cfg, dial)
 }
@@ -72,12 +72,12 @@ func open(ctx context.Context, cfg Config, dial dialer) (*Store, error) {
 	select {
 	case d := <-ended:
 		if d.err != nil {
-			return nil, fmt.Errorf("state of group %s in pool %s: %w", cfg.Group, cfg.Pool, d.err)
+			return nil, fmt.Errorf("store of group %s in pool %s: %w", cfg.Group, cfg.Pool, d.err)
 		}
 		return newStore(d.o), nil
 	case <-ctx.Done():
 		close(left)
-		return nil, fmt.Errorf("state of group %s in pool %s: %w: %w", cfg.Group, cfg.Pool, state.ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("store of group %s in pool %s: %w: %w", cfg.Group, cfg.Pool, state.ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -121,10 +121,10 @@ func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, e
 		err    error
 	}
 	if err := ctx.Err(); err != nil {
-		return result, notAsked{err}
+		return result, notSent{err}
 	}
 	if !s.enter() {
-		return result, notAsked{errClosed}
+		return result, notSent{errClosed}
 	}
 	ended := make(chan outcome, 1)
 	go func() { // ends when the cluster answers, or its client's time has passed
@@ -142,16 +142,16 @@ func ask[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, e
 	}
 }
 
-// notAsked wraps the error of a call that did not reach the library.
-type notAsked struct{ error }
+// notSent wraps the error of a call that did not reach the library.
+type notSent struct{ error }
 
-func (e notAsked) Unwrap() error { return e.error }
+func (e notSent) Unwrap() error { return e.error }
 
 // definite reports whether the cluster has rejected an operation, so that it will not be executed. After other errors
 // that is unknown.
 func definite(err error) bool {
 	var errno unix.Errno
-	if errors.As(err, &notAsked{}) {
+	if errors.As(err, &notSent{}) {
 		return true
 	}
 	if !errors.As(err, &errno) {
@@ -169,15 +169,15 @@ func definite(err error) bool {
 func explain(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("state: somebody has removed the object of the group, or its pool: %w", err)
+		return fmt.Errorf("the group's object or its pool was removed: %w", err)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("state: the pool cannot keep keys: take a replicated one: %w", err)
+		return fmt.Errorf("the pool cannot store keys (omap): use a replicated pool: %w", err)
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		return fmt.Errorf("state: the cluster does not allow that to the client: see its capabilities (osd 'allow rwx pool=POOL'): %w", err)
-	case errors.Is(err, errClosed) || errors.As(err, &notAsked{}):
+		return fmt.Errorf("the client is not permitted to do this: its capabilities need osd 'allow rwx pool=POOL' (ceph auth get): %w", err)
+	case errors.Is(err, errClosed) || errors.As(err, &notSent{}):
 		return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
 	}
-	return fmt.Errorf("state: the cluster refuses: %w", err)
+	return fmt.Errorf("the Ceph cluster refuses the request: %w", err)
 }
 
 // ofRead returns the error of a call that changes nothing.

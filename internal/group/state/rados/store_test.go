@@ -41,7 +41,7 @@ func TestConfig(t *testing.T) {
 		{Config{Pool: "p"}, "rados://"},
 		{Config{Pool: "p/q", Group: "a"}, "slash"},
 		{Config{Pool: "p", Group: "a\x00"}, "zero byte"},
-		{Config{Pool: "p", Group: "a", Timeout: time.Second}, "5s at least"},
+		{Config{Pool: "p", Group: "a", Timeout: time.Second}, "at least 5s"},
 	} {
 		if _, err := Open(t.Context(), tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %s", tt.cfg, err, tt.want)
@@ -201,7 +201,7 @@ func TestErrors(t *testing.T) {
 		{unix.ETIMEDOUT, state.ErrUnknown, state.ErrUnavailable, "timed out"},
 		{unix.ESHUTDOWN, state.ErrUnknown, state.ErrUnavailable, ""},
 		{unix.EIO, state.ErrUnknown, state.ErrUnavailable, ""},
-		{unix.ENOENT, unix.ENOENT, unix.ENOENT, "removed the object"},
+		{unix.ENOENT, unix.ENOENT, unix.ENOENT, "its pool was removed"},
 		{unix.EOPNOTSUPP, unix.EOPNOTSUPP, unix.EOPNOTSUPP, "replicated"},
 		{unix.EPERM, unix.EPERM, unix.EPERM, "capabilities"},
 		{unix.ENOSPC, unix.ENOSPC, unix.ENOSPC, "refuses"},

@@ -18,9 +18,9 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	case s.turn <- struct{}{}: // transactions of one store do not compete with each other
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return state.Result{}, ofRead(notAsked{ctx.Err()})
+		return state.Result{}, ofRead(notSent{ctx.Err()})
 	case <-s.done:
-		return state.Result{}, ofRead(notAsked{errClosed})
+		return state.Result{}, ofRead(notSent{errClosed})
 	}
 	for was := max(first, state.Revision(s.hint.Load())); ; {
 		err := s.try(ctx, &t, was)

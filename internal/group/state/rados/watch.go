@@ -29,7 +29,7 @@ func (w *watcher) wake() {
 func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error {
 	w := &watcher{prefix: prefix, signal: make(chan struct{}, 1)}
 	if !s.join(w) {
-		return ofRead(notAsked{errClosed})
+		return ofRead(notSent{errClosed})
 	}
 	defer s.leave(w)
 	changed()
@@ -38,7 +38,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, changed func()) error 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.done:
-			return ofRead(notAsked{errClosed})
+			return ofRead(notSent{errClosed})
 		case <-w.signal:
 			changed()
 		}

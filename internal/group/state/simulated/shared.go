@@ -100,7 +100,7 @@ type Conn struct {
 
 var _ state.Store = (*Conn)(nil)
 
-var errClosed = fmt.Errorf("%w: it is closed", state.ErrUnavailable)
+var errClosed = fmt.Errorf("%w: the connection to it is closed", state.ErrUnavailable)
 
 // wait returns the next reply, or the error of the context or of a closed store.
 func (c *Conn) wait(ctx context.Context, heard chan Reply) (Reply, error) {

@@ -16,9 +16,9 @@ const Never = time.Duration(math.MaxInt64)
 
 // Errors for wrong use by the caller, or for a connection that ended before the call.
 var (
-	ErrGone        = errors.New("cm: the connection is not in the state for this")
+	ErrGone        = errors.New("cm: the connection is in the wrong state for this call")
 	ErrPrivateData = errors.New("cm: too much private data")
-	ErrAddress     = errors.New("cm: the addresses are not of one family, or not valid")
+	ErrAddress     = errors.New("cm: the addresses are invalid or of different families")
 	ErrPathMTU     = errors.New("cm: no such path MTU")
 )
 

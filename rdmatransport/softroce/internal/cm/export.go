@@ -104,7 +104,7 @@ func (x *Connection) admissible(e *Engine) error {
 	case !x.Peer.IsValid() || x.Peer.Is4() != e.cfg.Addr.Is4() || x.Peer.Is4In6() || x.Peer.IsUnspecified() || x.Peer.IsMulticast():
 		return fmt.Errorf("cm: %v cannot be the peer of %v", x.Peer, e.cfg.Addr)
 	case !validQPN(x.QPN) || !validQPN(x.PeerQPN):
-		return fmt.Errorf("cm: %#x or %#x is no queue pair's number", x.QPN, x.PeerQPN)
+		return fmt.Errorf("cm: %#x or %#x is not a queue pair number", x.QPN, x.PeerQPN)
 	case x.StartingPSN > 1<<24-1 || x.AckTimeout > 31:
 		return fmt.Errorf("cm: starting PSN %#x or timeout %d of connection %#x has too many bits", x.StartingPSN, x.AckTimeout, x.ID)
 	}

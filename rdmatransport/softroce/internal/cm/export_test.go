@@ -157,7 +157,7 @@ func TestCheckRefuses(t *testing.T) {
 		"of another one":      func(x *Exported) { x.Connections[1].RemoteID = 11 },
 		"peer's queue pair":   func(x *Exported) { x.Connections[1].PeerQPN = 0x31 },
 		"has the queue pair":  func(x *Exported) { x.Connections[1].QPN = 0x21 },
-		"no queue pair":       func(x *Exported) { x.Connections[1].QPN = 1 },
+		"not a queue pair":    func(x *Exported) { x.Connections[1].QPN = 1 },
 		"cannot be the peer":  func(x *Exported) { x.Connections[0].Peer = netip.MustParseAddr("2001:db8::1") },
 		"::ffff:10.0.0.1":     func(x *Exported) { x.Connections[0].Peer = netip.MustParseAddr("::ffff:10.0.0.1") },
 		"0.0.0.0":             func(x *Exported) { x.Connections[2].Peer = netip.IPv4Unspecified() },

@@ -66,7 +66,7 @@ func (f *fakeOpener) Close() error {
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f := known(map[string]*fakeCluster{"x": {address: "a"}}), &fakeOpeners{}
-		c.ahead = f.open
+		c.preopenWith = f.open
 		join := func() {
 			if _, err := c.connect(&config.Document{Group: config.Gateways{Store: "rados://p/g", ID: "x"}}, "i", func() {}); err != nil {
 				t.Fatal(err)
@@ -80,13 +80,13 @@ func TestAhead(t *testing.T) {
 		}
 		doc := images(t, "x", "x", "z")
 		all := doc.Subsystems[0].Namespaces
-		c.openAhead(doc, 1)
+		c.preopen(doc, 1)
 		want("no incarnation has begun")
 		join()
-		c.openAhead(doc, 2)
+		c.preopen(doc, 2)
 		want("another group")
-		c.openAhead(doc, 1)
-		c.openAhead(doc, 1)
+		c.preopen(doc, 1)
+		c.preopen(doc, 1)
 		want("once each, and not where there is no client", "ahead p/0", "ahead p/1")
 		if _, err := c.openImage(all[0].RBD, 0); !errors.Is(err, errUsed) {
 			t.Errorf("what was opened ahead is not used: %v", err)
@@ -95,30 +95,30 @@ func TestAhead(t *testing.T) {
 			t.Error("what was opened with another block size is used")
 		}
 		want("one is used", "use p/0")
-		time.Sleep(aheadTime + time.Second)
+		time.Sleep(preopenTime + time.Second)
 		want("the other is not", "close p/1")
 		f.refuses = errors.New("no monitor answers")
-		c.openAhead(doc, 1)
+		c.preopen(doc, 1)
 		want("tried", "ahead p/0", "ahead p/1")
 		if _, err := c.openImage(all[0].RBD, 0); errors.Is(err, errUsed) || errors.Is(err, f.refuses) {
 			t.Errorf("what failed ahead is not tried again: %v", err)
 		}
-		time.Sleep(aheadTime + time.Second)
+		time.Sleep(preopenTime + time.Second)
 		f.refuses = nil
-		c.openAhead(doc, 1)
+		c.preopen(doc, 1)
 		c.close()
 		want("the incarnation ends", "ahead p/0", "ahead p/1", "close p/0", "close p/1")
 		join()
-		time.Sleep(aheadTime + time.Second)
+		time.Sleep(preopenTime + time.Second)
 		want("nothing is left")
 	})
 }
 
-// TestAheadOf: the gateway to which a group is to move opens its images ahead.
-func TestAheadOf(t *testing.T) {
+// TestPreopenMoving: the gateway to which a group is to move opens its images ahead.
+func TestPreopenMoving(t *testing.T) {
 	for _, s := range []group.GroupStatus{
 		{}, {Moving: true}, {Moving: true, To: "b"}, {Moving: true, To: "a", Owner: group.Owner{Owner: "a"}},
 	} {
-		(&Gateway{name: "a"}).aheadOf(group.Status{Groups: []group.GroupStatus{s}}) // it would ask the manager, and there is none
+		(&Gateway{name: "a"}).preopenMoving(group.Status{Groups: []group.GroupStatus{s}}) // it would ask the manager, and there is none
 	}
 }

@@ -19,9 +19,9 @@ const (
 	tryEvery = time.Minute
 )
 
-// A tender checks what a gateway needs in addition to the group's store: clients of the clusters that have
+// A monitor checks what a gateway needs in addition to the group's store: clients of the clusters that have
 // its images, the permission to fence others, an open listener, and storage that answers.
-type tender struct {
+type monitor struct {
 	*Gateway
 	run interface {
 		Storage(of group.Incarnation, addresses []string)
@@ -40,14 +40,14 @@ type tender struct {
 	reach     reach
 }
 
-func newTender(g *Gateway, run *runner.Runner) *tender {
-	t := &tender{Gateway: g, run: run}
+func newMonitor(g *Gateway, run *runner.Runner) *monitor {
+	t := &monitor{Gateway: g, run: run}
 	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, control.Present(g.manager)) }
 	return t
 }
 
-// tend calls look each second until ctx ends.
-func tend(ctx context.Context, look func(context.Context)) {
+// repeat calls look each second until ctx ends.
+func repeat(ctx context.Context, look func(context.Context)) {
 	every := time.NewTicker(tendEvery)
 	defer every.Stop()
 	for {
@@ -61,18 +61,18 @@ func tend(ctx context.Context, look func(context.Context)) {
 }
 
 // storage checks the clusters. For one that does not answer it takes as long as Ceph waits for it.
-func (t *tender) storage(ctx context.Context) {
+func (t *monitor) storage(ctx context.Context) {
 	t.clusters(ctx)
 	t.fencing(ctx)
 }
 
 // service checks whether the gateway can serve. Other gateways learn that soon, even if clusters do not answer.
-func (t *tender) service(ctx context.Context) {
+func (t *monitor) service(ctx context.Context) {
 	t.health(len(t.target.Listeners()), t.reach.now(ctx, t.silent(), t.stuck.Load()))
 }
 
 // clusters makes clients of all clusters that have images of the configuration.
-func (t *tender) clusters(ctx context.Context) {
+func (t *monitor) clusters(ctx context.Context) {
 	revision, _ := control.Revision(t.manager)
 	begun, registered := t.images.started()
 	if t.said == "" && revision == t.revision && begun == t.begun && registered {
@@ -88,12 +88,12 @@ func (t *tender) clusters(ctx context.Context) {
 		t.said = ""
 	case ctx.Err() == nil && err.Error() != t.said:
 		t.said = err.Error()
-		t.cfg.Log.Error("the gateway cannot use the storage of some images, and does not serve them", zap.Error(err))
+		t.cfg.Log.Error("the gateway cannot use the storage of some images and does not serve them", zap.Error(err))
 	}
 }
 
 // fencing checks that the gateway may fence others, before one fails.
-func (t *tender) fencing(ctx context.Context) {
+func (t *monitor) fencing(ctx context.Context) {
 	if time.Since(t.tried) < tryEvery {
 		return
 	}
@@ -102,13 +102,13 @@ func (t *tender) fencing(ctx context.Context) {
 	if err := t.images.try(ctx); err != nil {
 		t.tried = time.Now()
 		t.alarm(group.Alarm{Kind: group.AlarmFence, Gateway: t.name,
-			Text: fmt.Sprintf("this gateway cannot fence others, and takes over nothing from those that die: %v; its client of Ceph needs mon 'profile rbd' (ceph auth get)", err)})
+			Text: fmt.Sprintf("this gateway cannot fence other gateways, so it does not take over from those that fail: %v; its Ceph client needs the capability mon 'profile rbd' (ceph auth get)", err)})
 	}
 }
 
 // silent reports whether an image that is served does not answer. While one does not, it is measured each time: that it
 // answers again has to be noticed soon, since others may be about to serve it.
-func (t *tender) silent() bool {
+func (t *monitor) silent() bool {
 	if !t.loads.silent.Load() {
 		return false
 	}
@@ -120,13 +120,13 @@ func (t *tender) silent() bool {
 
 // health reports the gateway as stuck if none of its listeners is open (n is their number) or it does not reach
 // the images, so that others serve its groups.
-func (t *tender) health(n int, reaches bool) {
+func (t *monitor) health(n int, reaches bool) {
 	why := ""
 	switch {
 	case n == 0:
-		why = "no host reaches this gateway, since no listener is open (nvmeof ls shows why): others serve what they can"
+		why = "no host can reach this gateway, because no listener is open (nvmeof ls shows why): other gateways serve its ANA groups if they can"
 	case !reaches:
-		why = "the storage of images does not answer this gateway: others serve what they can, if it answers them (ceph -s, and the network to the OSDs)"
+		why = "the storage of its images does not answer this gateway: other gateways serve its ANA groups if the storage answers them; check ceph -s and the network to the OSDs"
 	}
 	if why != "" || t.unfit != "" {
 		t.run.Stuck(why != "") // repeated, since a new incarnation does not know it

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// aheadTime is how long an image that was opened ahead stays open if its group does not come.
-	aheadTime = 15 * time.Second
-	// maxAhead is the number of images that are opened at a time.
-	maxAhead = 16
+	// preopenTime is how long an image that was opened ahead stays open if its group does not come.
+	preopenTime = 15 * time.Second
+	// maxPreopened is the number of images that are opened at a time.
+	maxPreopened = 16
 )
 
 // An opener is an image that was opened while another gateway still served it. [rbd.Ahead] is one.
@@ -23,8 +23,8 @@ type opener interface {
 	Close() error
 }
 
-// An ahead is an image that is being opened ahead, or is open.
-type ahead struct {
+// A preopened is an image that is being opened ahead, or is open.
+type preopened struct {
 	done  chan struct{} // closed when image is set and constant
 	image opener        // nil: it could not be opened, and is opened when its group has come
 }
@@ -35,7 +35,7 @@ type imageKey struct {
 	blockSize int
 }
 
-func openAhead(name string, cfg rbd.Config) (opener, error) {
+func preopen(name string, cfg rbd.Config) (opener, error) {
 	a, err := rbd.OpenAhead(name, cfg)
 	if err != nil {
 		return nil, err // not an opener that holds a nil pointer
@@ -43,8 +43,8 @@ func openAhead(name string, cfg rbd.Config) (opener, error) {
 	return a, nil
 }
 
-// aheadOf opens the images of groups that are about to move here, so that hosts wait less.
-func (g *Gateway) aheadOf(s group.Status) {
+// preopenMoving opens the images of groups that are about to move here, so that hosts wait less.
+func (g *Gateway) preopenMoving(s group.Status) {
 	var coming []group.ID
 	for _, x := range s.Groups {
 		if x.Moving && x.To == g.name && x.Owner.Owner != g.name {
@@ -57,18 +57,18 @@ func (g *Gateway) aheadOf(s group.Status) {
 	go func() { // ends when the last images are being opened; each waits for a turn, at most as long as the cluster does
 		doc := control.Present(g.manager)
 		for _, id := range coming {
-			g.images.openAhead(doc, id)
+			g.images.preopen(doc, id)
 		}
 	}()
 }
 
-// openAhead begins to open the images of a group that are not open yet.
-func (c *clients) openAhead(doc *config.Document, id group.ID) {
-	open := c.ahead
+// preopen begins to open the images of a group that are not open yet.
+func (c *clients) preopen(doc *config.Document, id group.ID) {
+	open := c.preopenWith
 	if open == nil {
-		open = openAhead
+		open = preopen
 	}
-	turns := make(chan struct{}, maxAhead)
+	turns := make(chan struct{}, maxPreopened)
 	for _, s := range doc.Subsystems {
 		for _, n := range s.Namespaces {
 			if n.RBD == nil || group.ID(cmp.Or(n.ANAGroup, 1)) != id {
@@ -80,35 +80,35 @@ func (c *clients) openAhead(doc *config.Document, id group.ID) {
 				continue
 			}
 			turns <- struct{}{}
-			go func() { // ends aheadTime after the cluster has answered
+			go func() { // ends preopenTime after the cluster has answered
 				if image, err := open(n.RBD.Image, imageConfig(n.RBD, n.BlockSize, client, lost)); err == nil {
 					a.image = image
 				}
 				close(a.done)
 				<-turns
-				time.Sleep(aheadTime)
-				c.forgetAhead(key, a)
+				time.Sleep(preopenTime)
+				c.dropPreopened(key, a)
 			}()
 		}
 	}
 }
 
 // begin notes that an image is being opened ahead. It returns nil if that has begun already, or is not possible.
-func (c *clients) begin(key imageKey) (*ahead, *rbd.Client, func()) {
+func (c *clients) begin(key imageKey) (*preopened, *rbd.Client, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := c.all[clusterOf(&key.image)]
 	if of == nil || !of.ready || c.opened[key] != nil {
 		return nil, nil, nil
 	}
-	a := &ahead{done: make(chan struct{})}
+	a := &preopened{done: make(chan struct{})}
 	c.opened[key] = a
 	client, _ := of.cluster.(*rbd.Client)
 	return a, client, c.lost
 }
 
-// takeAhead removes and returns an image that was opened ahead, nil if there is none.
-func (c *clients) takeAhead(key imageKey) opener {
+// takePreopened removes and returns an image that was opened ahead, nil if there is none.
+func (c *clients) takePreopened(key imageKey) opener {
 	c.mu.Lock()
 	a := c.opened[key]
 	delete(c.opened, key)
@@ -120,8 +120,8 @@ func (c *clients) takeAhead(key imageKey) opener {
 	return a.image
 }
 
-// forgetAhead closes an image that was opened ahead and is not used.
-func (c *clients) forgetAhead(key imageKey, a *ahead) {
+// dropPreopened closes an image that was opened ahead and is not used.
+func (c *clients) dropPreopened(key imageKey, a *preopened) {
 	c.mu.Lock()
 	mine := c.opened[key] == a
 	if mine {
@@ -134,7 +134,7 @@ func (c *clients) forgetAhead(key imageKey, a *ahead) {
 }
 
 // end closes the image. It takes as long as the cluster does.
-func (a *ahead) end() {
+func (a *preopened) end() {
 	<-a.done
 	if a.image != nil {
 		_ = a.image.Close() // nothing was written to it
