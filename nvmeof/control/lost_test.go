@@ -249,10 +249,10 @@ func TestCutOffWhileServed(t *testing.T) {
 		return func() error { return os.Truncate(filepath.Join(dir, "disk"), n) }
 	}
 	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {
-		const cut = "it had 1048576 bytes, and has 524288: what was behind its end is lost"
+		const cut = "it had 1048576 bytes, and now has 524288: the data beyond its end is lost"
 		r.endure(
 			mishap{size(512 << 10), cut},
-			mishap{size(256 << 10), "it had 1048576 bytes, and has 262144"},
+			mishap{size(256 << 10), "it had 1048576 bytes, and now has 262144"},
 			mishap{size(512 << 10), cut},
 			mishap{size(1 << 20), ""},
 			mishap{size(0), "less than one block is left"},

@@ -77,7 +77,7 @@ func TestFilesSwapped(t *testing.T) {
 	life(text, func(r *rig) {
 		r.reserve()
 		for _, o := range []Options{{DryRun: true}, {}, {Force: true}} {
-			if _, err := r.Apply(r.doc(files), o); err == nil || !strings.Contains(err.Error(), "have two files changed places?") {
+			if _, err := r.Apply(r.doc(files), o); err == nil || !strings.Contains(err.Error(), "if two files were swapped, put back the one of this namespace") {
 				t.Errorf("%+v: %v", o, err)
 			}
 			r.wantReserved(exclusive, none)

@@ -139,7 +139,7 @@ func (a *adoption) queues() error {
 			x := &a.record.Workers[i]
 			w := a.worker(x)
 			if w == nil {
-				return fmt.Errorf("target: the other process had a device %s with a shard %d, and this one has not", x.Device, x.Index)
+				return fmt.Errorf("target: the previous process had a device %s with a shard %d, which this process does not have", x.Device, x.Index)
 			}
 			for j := range x.Queues {
 				if q := &x.Queues[j]; (q.ID == 0) == admin {
@@ -165,7 +165,7 @@ func (a *adoption) queue(w *worker, x *movedQueue) error {
 	t := a.target
 	l := a.listener(w.device, x)
 	if l == nil {
-		return fmt.Errorf("target: the other process listened at %v, and this one does not", x.Listener)
+		return fmt.Errorf("target: the previous process listened at %v, and this process does not", x.Listener)
 	}
 	q := t.newQueue(w, l, x.ID, x.Entries)
 	q.local, q.remote = x.Local, x.Remote
@@ -206,7 +206,7 @@ func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 	if x.Subsystem != "" {
 		if no := a.join(q, x); no.refused() {
 			a.refused++
-			q.target.log.Trouble("association not continued", zap.Stringer("peer", q.remote), zap.Uint16("qid", uint16(q.id)), zap.String("reason", no.reason))
+			q.target.log.Trouble("connection not taken over from the previous process", zap.Stringer("peer", q.remote), zap.Uint16("qid", uint16(q.id)), zap.String("reason", no.reason))
 			q.disconnect(no.reason)
 			return
 		}
@@ -244,7 +244,7 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	case j < 0:
 		return passing(badCNTLID, "the record of its controller is missing")
 	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks differ, as in two time namespaces
-		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
+		return passing(badCNTLID, "its keep alive timeout expired during the takeover")
 	}
 	was := moved[j]
 	was.Features.Age += max(a.pause, 0) // its Timestamp feature continues to count
@@ -285,7 +285,7 @@ func rejoin(s *Subsystem, c *Controller) refusal {
 	case s.controllers[c.id] != nil:
 		return passing(badCNTLID, "another controller has its identifier")
 	case !c.trusted():
-		return passing(badHostNQN, "the host has a key now, and has not authenticated")
+		return passing(badHostNQN, "the host has a key now, but had not authenticated")
 	}
 	if no := c.own(c.keyed); no.refused() {
 		return no
@@ -333,5 +333,5 @@ func (a *adoption) announce() {
 			}
 		}
 	}
-	a.target.log.Info("associations of another process are continued", zap.Int("controllers", len(a.controllers)), zap.Int("refused", a.refused))
+	a.target.log.Info("associations taken over from the previous process", zap.Int("controllers", len(a.controllers)), zap.Int("refused", a.refused))
 }

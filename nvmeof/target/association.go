@@ -182,7 +182,7 @@ func (c *Controller) queueCount() int {
 // hide ends an association through a listener on which the subsystem is no longer exposed.
 func (c *Controller) hide() {
 	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
-		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", fmt.Sprintf("nvmeof subsystem set %s --listeners, with that of the address", word(c.subsystem.nqn))))
+		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", fmt.Sprintf("nvmeof subsystem set %s --listeners LIST, with the listener of this address in LIST", word(c.subsystem.nqn))))
 	c.dismiss("subsystem is no longer exposed on the listener")
 }
 

@@ -77,7 +77,7 @@ func (a *authenticator) start(shards int) {
 
 func (a *authenticator) run() {
 	for {
-		j, doubtful, ok := a.next()
+		j, isSuspect, ok := a.next()
 		if !ok {
 			return
 		}
@@ -87,7 +87,7 @@ func (a *authenticator) run() {
 			a.judge(&j)
 		}
 		j.done()
-		if doubtful {
+		if isSuspect {
 			time.Sleep(time.Since(start))
 		}
 	}
@@ -141,7 +141,7 @@ func (a *authenticator) turn() standing {
 }
 
 // next waits for a job, and reports whether its address is suspect. It returns ok false after stop.
-func (a *authenticator) next() (j authJob, doubtful, ok bool) {
+func (a *authenticator) next() (j authJob, isSuspect, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.waiting == 0 {

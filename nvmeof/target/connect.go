@@ -63,7 +63,7 @@ func (no refusal) settle(t *Target, mark uint64) refusal {
 	case !no.decided:
 		return no
 	case g != nil && g.behind.Load(): // checked before the change that resets it ends
-		return busy("this gateway does not have the group's configuration yet: "+no.reason, "nvmeof gateway list, and the log, say what it lacks")
+		return busy("this gateway does not have the group's configuration yet: "+no.reason, "see nvmeof gateway list and the log for what is missing")
 	case t.unsettled.since(mark):
 		return busy("the target is being changed: "+no.reason, no.remedy)
 	}
@@ -133,8 +133,8 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 // notAllowed refuses a host that is not allowed.
 func notAllowed(host, subsystem nvmeof.NQN) refusal {
 	if host == "" {
-		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
-			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: nvmeof subsystem set "+word(subsystem)+" --allow-any-host")
+		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "the host sent no NQN, and the subsystem only allows hosts that are listed by NQN",
+			"set the host's NQN (SPDK: hostnqn:NQN in the transport ID) and allow it, or allow every host: nvmeof subsystem set "+word(subsystem)+" --allow-any-host")
 	}
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
@@ -144,7 +144,7 @@ func notReady(h *access.Host[HostConfig]) refusal {
 	if h.Config.Unready == "" {
 		return refusal{}
 	}
-	return busy("host is allowed, and cannot be let in yet: "+h.Config.Unready, "make that right; nvmeof ls has what the target waits for")
+	return busy("host is allowed, but cannot connect yet: "+h.Config.Unready, "correct that; nvmeof ls shows what the target waits for")
 }
 
 // connectAdmin creates a controller. In the dynamic controller model, the host does not select one.
@@ -154,7 +154,7 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	}
 	if sub.discovery && !q.target.arrivals.allow(q.remote.Addr(), time.Now()) {
 		return busy("too many discovery connections from this address within a second",
-			"let the host connect less often, or keep one persistent connection: nvme discover --persistent")
+			"make the host connect less often, or keep one persistent connection: nvme discover --persistent")
 	}
 	c := newController(q, sub, d)
 	if no := sub.join(c); no.refused() {
@@ -182,7 +182,7 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	case c.hostID != d.HostID:
 		return passing(badHostID, "controller belongs to another host")
 	case c.listener != q.listener:
-		return passing(badCNTLID, "controller is reached through another port")
+		return passing(badCNTLID, "controller belongs to another listener")
 	}
 	if no := c.joinQueue(q, q.id); no.refused() {
 		return no

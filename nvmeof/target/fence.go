@@ -70,7 +70,7 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
 	}
 	if !bar(s, nqn, id) {
-		return unfit("host %s may use it: withdraw its right first", nqn)
+		return unfit("host %s has access to it: withdraw the access first", nqn)
 	}
 	of := selection{
 		queue:   func(q *queue) bool { return q.controller.subsystem == s && q.controller.hostNQN == nqn },
@@ -98,7 +98,7 @@ func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(cap
 	end := time.Now().Add(limit)
 	for !barRemoved(s) {
 		if time.Now().After(end) {
-			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a change is under way, which may let hosts in again")}
+			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a configuration change is under way, which may allow hosts again; try again")}
 		}
 		time.Sleep(settlePause)
 	}
@@ -114,7 +114,7 @@ func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(cap
 	if expel(s.target, of, limit) {
 		return nil
 	}
-	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
+	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts without access within %v", errUnfinished, limit)}
 }
 
 // expel ends the selected commands, and reports whether the last has ended within limit.
@@ -163,4 +163,4 @@ func barRemoved(s *Subsystem) bool {
 	return true
 }
 
-var errUnfinished = errors.New("its store has not finished commands")
+var errUnfinished = errors.New("its store has not completed the commands")

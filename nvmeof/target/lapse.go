@@ -56,7 +56,7 @@ func (w *worker) endLapsed() {
 		case q.controller.lapses.passed(now):
 			q.endLapsed()
 		case lease != nil && q.executesIO() && !q.failed:
-			q.disown(lease.Load().Over)
+			q.abortGroups(lease.Load().Over)
 		}
 	}
 }

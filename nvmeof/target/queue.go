@@ -146,7 +146,7 @@ func (q *queue) Fetched(c *fabric.Command) {
 func (q *queue) Slow() {
 	q.counts.slowed++
 	q.target.slowed.Add(1)
-	q.target.log.Trouble("queue has less room for the data that it writes: others waited for what its host does not deliver",
+	q.target.log.Trouble("queue may have less write data under way: other commands waited for data that its host did not deliver",
 		zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 		zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
 }

@@ -51,7 +51,7 @@ type Target struct {
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls by devices
 
-	errands       errands
+	blocking      blockingCalls
 	authenticator authenticator
 	authCounts    authCounts
 	started       time.Time

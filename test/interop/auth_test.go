@@ -135,7 +135,7 @@ func (l *lab) wrongKeys(t *testing.T, s setting, c *authCase) {
 		log  string // of the target; empty: nothing is logged
 	}{
 		{"host's", env{"secret": wrong, "ctrl_secret": ""}, "host does not know its key"},
-		{"controller's", env{"ctrl_secret": wrong}, "the host expects another key of this target"},
+		{"controller's", env{"ctrl_secret": wrong}, "the host expects a different controller key"},
 		{"none", env{"secret": "", "ctrl_secret": ""}, ""},
 	} {
 		t.Run(w.name, func(t *testing.T) {
