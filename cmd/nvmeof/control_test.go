@@ -94,8 +94,8 @@ func TestConfigured(t *testing.T) {
 	run("ns set 3 -n NQN --read-only --dry-run", 0, "would change namespace 3", "read-only false -> true")
 	run("ns set 3 -n NQN --read-only", 0, "read-only false -> true")
 	run("ns set 3 -n NQN --read-only=false --ana-group default", 0, "ana-group 2 -> 1")
-	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "would remove namespace 3", "its data is lost\nwould add namespace 3", "its data is lost; nothing was changed. Say --force")
-	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. Say --force")
+	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "would remove namespace 3", "its data is lost\nwould add namespace 3", "its data is lost; nothing was changed. If this is intended, use --force")
+	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. If this is intended, use --force")
 	run("ns set 3 -n NQN --block-size 4096 --dry-run --force", 0, "would remove namespace 3", "its data is lost", "would add namespace 3")
 	run("ns set 2 -n NQN --size 16MiB", 0, "file.size 8MiB -> 16MiB")
 	run("list -t rdma -a ADDR", 0, "16.78  MB      4 KiB", "4.19  MB")
@@ -272,8 +272,8 @@ func TestConfigErrors(t *testing.T) {
 		command(t, "target", "check", file).want(t, exitUsage, file+": "+name)
 	}
 	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
-	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")
-	command(t, "ls").want(t, exitConnection, "is one running, and is this its socket")
+	command(t, "target", "apply", good).want(t, exitConnection, "no target responds at ")
+	command(t, "ls").want(t, exitConnection, "check that it is running, and that this is its socket")
 	command(t, "target", "diff", good, c.write(t, "other.yaml", strings.Replace(testConfig, "nsid: 1", "nsid: 5", 1))).
 		want(t, 0, "remove namespace 1", "add namespace 5")
 	if o := command(t, "target", "export", "--from", good, "--format", "json").want(t, 0); !json.Valid([]byte(o.out)) {
@@ -329,7 +329,7 @@ func TestLateFile(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "file: {path: DIR/disk.img, size: 8MiB}", "file: {path: DIR/late.img}", 1))
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	c.out.await(t, "serving 1 namespace(s) of "+testNQN+"; 1 of 2 cannot be served yet\nwaiting: namespace 2 ("+c.dir+"/late.img): open store: ")
-	c.errOut.await(t, "namespace waits for what it exports")
+	c.errOut.await(t, "namespace waits for its store")
 	command(t, "ls").want(t, 0, "WAITING: open store: open "+c.dir+"/late.img: no such file or directory")
 	f, err := os.Create(filepath.Join(c.dir, "late.img"))
 	if err != nil {
@@ -342,7 +342,7 @@ func TestLateFile(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	c.errOut.await(t, "namespace is there")
+	c.errOut.await(t, "namespace is served, since its store is available")
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 }
 
@@ -387,7 +387,7 @@ func TestSocketIsFree(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	other := c.write(t, "other.yaml", strings.NewReplacer("ADDR", "127.98.3.7", "DIR/disk.img", "DIR/other.img").Replace(testConfig))
-	command(t, "target", "--config", other).want(t, exitFailed, "another target is served at "+filepath.Join(c.dir, "run", "s"))
+	command(t, "target", "--config", other).want(t, exitFailed, "another target uses "+filepath.Join(c.dir, "run", "s"))
 	if err := control.NewClient(filepath.Join(c.dir, "run", "s")).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err != nil {
 		t.Error(err)
 	}

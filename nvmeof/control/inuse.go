@@ -24,9 +24,9 @@ const maxUses = 5
 
 func (e *InUseError) Error() string {
 	shown := e.Uses[:min(len(e.Uses), maxUses)]
-	before, after := "the document takes from connected hosts what they use: ", "; nothing was changed. Is it whole? Say --force if that is meant (with the API ?force=true), or remove each by its name"
+	before, after := "the document removes what connected hosts use: ", "; nothing was changed. Check that the document is complete; if this is intended, use --force (with the API ?force=true), or remove each by its name"
 	if e.erasing {
-		before, after = "connected hosts use what would be erased: ", "; nothing was changed. Withdraw it from them first, or say ?force=true"
+		before, after = "connected hosts use what would be erased: ", "; nothing was changed. Withdraw their access first, or use ?force=true"
 	}
 	text := before + strings.Join(shown, "; ")
 	if n := len(e.Uses) - len(shown); n > 0 {

@@ -46,7 +46,7 @@ func TestRemovalsThatHang(t *testing.T) {
 	free()
 	<-after
 	r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
-	if r.logs.FilterMessage("what waited for a store is removed").Len() != 1 {
+	if r.logs.FilterMessage("delayed removal finished").Len() != 1 {
 		t.Error("no log line that it is removed at last")
 	}
 	began, held := time.Now(), make(chan struct{})

@@ -191,7 +191,7 @@ func (l *lab) authAgain(t *testing.T, s setting, c *authCase) {
 // untilReread waits until the target has reread its keys the given number of times.
 func (l *lab) untilReread(t *testing.T, times int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); strings.Count(l.wholeTargetLog(t), "keys are read again") < times; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); strings.Count(l.wholeTargetLog(t), "keys were read again") < times; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the target did not read its keys again %d times", times)
 		}

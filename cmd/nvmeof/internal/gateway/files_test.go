@@ -128,7 +128,7 @@ func TestFileNotes(t *testing.T) {
 	}{
 		"nobody knows it":         {control.FileNote{}, 0, ""},
 		"it is there":             {control.FileNote{}, 1 << 20, ""},
-		"begun by another":        {control.FileNote{Gateway: "gw2", Making: true}, 0, "was about to be made at gateway gw2"},
+		"begun by another":        {control.FileNote{Gateway: "gw2", Making: true}, 0, "was being created at gateway gw2"},
 		"begun by this one":       {control.FileNote{Gateway: "gw1", Making: true}, 0, ""},
 		"made in its place":       {control.FileNote{Gateway: "gw2", Making: true}, 1 << 20, ""},
 		"found elsewhere":         {control.FileNote{Gateway: "gw2", Found: true, Size: 1 << 20}, 0, "was there at gateway gw2"},
@@ -163,7 +163,7 @@ func TestFileNotes(t *testing.T) {
 		for _, w := range m.Status().Waiting {
 			why = w.Why
 		}
-		if strings.Contains(why, "is its file system mounted") == (test.want == "") || !strings.Contains(why, test.want) {
+		if strings.Contains(why, "check that its file system is mounted") == (test.want == "") || !strings.Contains(why, test.want) {
 			t.Errorf("%s: it waits for %q", name, why)
 		}
 		if n, err := f.Get(t.Context(), path); err != nil || test.want == "" && (n.Making || n.Size != 1<<20) {
