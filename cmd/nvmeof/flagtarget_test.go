@@ -181,7 +181,7 @@ func TestNoPlaceInFlags(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	defer s.end(t)
 	for line, text := range map[string]string{
-		"ns add 4 --file disk.img": "file.path: path disk.img is relative; write it from /",
+		"ns add 4 --file disk.img": "file.path: path disk.img is relative; give an absolute path",
 		"ns add 4 --memory lots":   "memory.size: size lots: write it as",
 		"ns add 0 --memory 1MiB":   "nsid: 0 is too small",
 	} {

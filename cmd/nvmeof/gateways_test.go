@@ -121,8 +121,8 @@ func TestCheckShared(t *testing.T) {
 		code       int
 	}{
 		{"version: 1\n" + nqn + "rbd: {image: disks/disk1}}\n", "is valid for the gateways of a group: 1 subsystem(s), 1 namespace(s)", 0},
-		{"version: 1\n" + nqn + "file: {path: /disk1}}\n", "write fence: lease", exitUsage},
-		{"version: 1\n" + nqn + "memory: {size: 1MiB}}\n", "memory is in one gateway", exitUsage},
+		{"version: 1\n" + nqn + "file: {path: /disk1}}\n", "set fence: lease", exitUsage},
+		{"version: 1\n" + nqn + "memory: {size: 1MiB}}\n", "memory exists in one gateway only", exitUsage},
 		{own, "is valid: 1 listener(s)", 0},
 		{own + nqn + "rbd: {image: disks/disk1}}\n", "subsystems and referrals are those of the group", exitUsage},
 	} {

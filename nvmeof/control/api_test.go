@@ -158,7 +158,7 @@ func TestAPIErrors(t *testing.T) {
 		{"PUT", "/v1/config", "version: 1\n", CodeInvalid, "the body is not a JSON object"},
 		{"PATCH", "/v1/subsystems/a", `{"nqn": "b"}`, CodeInvalid, "subsystem a cannot be renamed to b; remove it, and add another"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/../x"}}`, CodeInvalid, "is not in its shortest form"},
-		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is exported by subsystems[0].namespaces[0] already"},
+		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is already exported by subsystems[0].namespaces[0]"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/none"}}`, CodeFailed, "everything is as it was before"},
 		{"POST", "/v1/subsystems/a/namespaces/9/pause", `{}`, CodeNotFound, "namespace 9 does not exist; there is 1"},
 		{"POST", "/v1/subsystems/a/namespaces/999/clear-fault", "", CodeNotFound, "namespace 999 does not exist; there is 1, 2"},

@@ -105,7 +105,7 @@ func TestFilesOfOthersStoresAreNotExported(t *testing.T) {
 				d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{{NSID: 1, Fence: config.FenceLease, File: &config.File{Path: path}}}}}
 				return nil
 			}, Options{})
-			if err == nil || !strings.Contains(err.Error(), "that of "+name) {
+			if err == nil || !strings.Contains(err.Error(), "used as "+name) {
 				t.Errorf("%s, by %s: %v", name, path, err)
 			}
 		}

@@ -339,7 +339,7 @@ func TestNothingHalf(t *testing.T) {
 		{"/a1\n          size: 1MiB", "/folder", "is a directory, not a regular file"},
 		{"size: 1MiB\n      - nsid: 2", "size: 4096\n      - nsid: 2", "and a store is never shortened"},
 		{"nqn: h1", "nqn: h1\n        key-file: DIR/key", "key of host h1: open " + r.dir + "/key: no such file or directory"},
-		{"nqn: h1", "nqn: h1\n        key-file: ${NVMEOF_NO_SUCH}/key", "the environment has no NVMEOF_NO_SUCH"},
+		{"nqn: h1", "nqn: h1\n        key-file: ${NVMEOF_NO_SUCH}/key", "the environment variable NVMEOF_NO_SUCH"},
 		{"version: 1\n", "version: 1\nlimits: {queues: 4}\n", "change target: limits.queues 128 -> 4: cannot be changed while the target runs; nothing was changed"},
 	} {
 		text := strings.Replace(first, c.old, c.new, 1)

@@ -63,7 +63,7 @@ func TestNotRight(t *testing.T) {
 		"empty reservations": {"file: {path: DIR/x}\n        reservations: DIR/resv", func(r *rig) {
 			r.write("x", block)
 			r.write("resv", nil)
-		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "was not written by this program"},
+		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "this program did not write it"},
 		"in use": {"file: {path: DIR/x}", func(r *rig) {
 			r.write("x", block)
 			r.take("x")

@@ -26,7 +26,7 @@ type otherDiskError struct {
 }
 
 func (e *otherDiskError) Error() string {
-	return fmt.Sprintf("%s is not the disk that it was: it was %s%s, and now is %s; export the former by a persistent name, as in /dev/disk/by-id; or, if the disk was replaced: %s",
+	return fmt.Sprintf("%s is a different disk now: it was %s%s, and is %s; export the earlier disk by a persistent name, as in /dev/disk/by-id; or, if it was replaced: %s",
 		e.path, strings.Join(e.was, " or "), e.where, strings.Join(e.now, " or "), e.remedy)
 }
 

@@ -115,7 +115,7 @@ func TestOtherDisk(t *testing.T) {
 	}{
 		{"first", one, ""},
 		{"again", one, ""},
-		{"another has its name", two, dir + "/two; export the former by a persistent name"},
+		{"another has its name", two, dir + "/two; export the earlier disk by a persistent name"},
 		{"its own again", one, ""},
 		{"another has its name again", two, "it was " + dir + "/one, and is " + dir + "/two"},
 	} {

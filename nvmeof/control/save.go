@@ -115,7 +115,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	file, _, err := config.Parse(name, old)
 	switch {
 	case err != nil && !config.Resembles(old):
-		return nil, fmt.Errorf("%s is not a configuration: give another name, or remove the file if it is not needed", name)
+		return nil, fmt.Errorf("%s is not a configuration: is it the right file? Give another name, or remove it if it is not needed", name)
 	case err != nil:
 		return nil, fmt.Errorf("it is no longer a valid configuration: %w; correct it, or replace it: nvmeof target export --output %s", err, shell.Quote(name))
 	}

@@ -110,7 +110,7 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := streamed(t, r, "/v1/capture"); err == nil || !strings.Contains(err.Error(), "end the other capture") {
+	if _, err := streamed(t, r, "/v1/capture"); err == nil || !strings.Contains(err.Error(), "another capture is running") {
 		t.Errorf("a second client: %v", err)
 	}
 	cancel()
