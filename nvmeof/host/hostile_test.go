@@ -231,7 +231,7 @@ func TestDiscoveryLies(t *testing.T) {
 		log  func(off uint64, b []byte)
 		want string
 	}{
-		{"2^63 entries", func(_ uint64, b []byte) { capsule.DiscoveryHeader{NUMREC: 1 << 63}.Encode(b) }, "this host takes 4096"},
+		{"2^63 entries", func(_ uint64, b []byte) { capsule.DiscoveryHeader{NUMREC: 1 << 63}.Encode(b) }, "this host accepts at most 4096"},
 		{"record format", func(_ uint64, b []byte) { capsule.DiscoveryHeader{RECFMT: 1}.Encode(b) }, "record format 1"},
 		{"changing for ever", func(_ uint64, b []byte) {
 			generation++
