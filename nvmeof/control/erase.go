@@ -108,7 +108,7 @@ func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *confi
 // usersOf returns descriptions of the connected hosts that may use a namespace.
 func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	for _, c := range m.Controllers() {
-		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !pretends(s, &c) {
+		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !isUnauthenticated(s, &c) {
 			used = append(used, fmt.Sprintf("namespace %d of %s, of host %s", nsid, s.NQN, c.Host))
 		}
 	}

@@ -41,7 +41,7 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	stays, users := map[hostKey]bool{}, map[hostKey]bool{}
 	for _, c := range connected {
 		was, err := before.find(string(c.Subsystem))
-		if c.Discovery || err == nil && pretends(was, &c) {
+		if c.Discovery || err == nil && isUnauthenticated(was, &c) {
 			continue
 		}
 		user := hostKey{c.Subsystem, c.Host}
@@ -70,9 +70,9 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	return lost
 }
 
-// pretends reports whether a controller has the name of a host with a key without having authenticated. Such a
+// isUnauthenticated reports whether a controller has the name of a host with a key without having authenticated. Such a
 // controller uses nothing.
-func pretends(s *config.Subsystem, c *Controller) bool {
+func isUnauthenticated(s *config.Subsystem, c *Controller) bool {
 	h, err := hosts(s).find(string(c.Host))
 	return err == nil && h.KeyFile != "" && !c.Authenticated
 }

@@ -58,14 +58,14 @@ func (k known) forgetRecord(p config.Path, what recordKind) error {
 	return nil
 }
 
-// A forgottenError reports a missing file that existed before. Hosts that its reservations excluded could use the
+// A missingRecordError reports a missing file that existed before. Hosts that its reservations excluded could use the
 // namespace, or a write-protected namespace could be written to.
-type forgottenError struct {
+type missingRecordError struct {
 	what       recordKind
 	path, note string
 }
 
-func (e *forgottenError) Error() string {
+func (e *missingRecordError) Error() string {
 	if e.what == stateRecord {
 		return fmt.Sprintf("state: %s is missing (%v): namespaces that hosts have write-protected would be writable, and the SMART counters zero; "+
 			"restore it, or, if no host relies on the write protection: rm %s", e.path, errKnown, shell.Quote(e.note))
@@ -74,7 +74,7 @@ func (e *forgottenError) Error() string {
 		"restore it, or, if no host relies on a reservation: rm %s", e.path, errKnown, shell.Quote(e.note))
 }
 
-func (e *forgottenError) Unwrap() error { return fs.ErrNotExist }
+func (e *missingRecordError) Unwrap() error { return fs.ErrNotExist }
 
 // recordGone returns an error if a file is missing that was written before, so that its data would be lost if it
 // were created again.
@@ -93,7 +93,7 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 	if unknown != nil {
 		return &unverifiedRecordError{what, string(p), string(k), unknown}
 	}
-	return &forgottenError{what, string(p), note}
+	return &missingRecordError{what, string(p), note}
 }
 
 // removal returns the command that makes the target create a record again. It also removes the note, because of

@@ -116,9 +116,9 @@ func (k known) gone(n *config.Namespace) error {
 	info, err := os.Stat(string(n.Path()))
 	switch {
 	case missing(n.Path()):
-		return &lostError{string(n.Path()), n.File.Size, errKnown}
+		return &missingFileError{string(n.Path()), n.File.Size, errKnown}
 	case err == nil && info.Size() < min(was.size, int64(n.File.Size)):
-		return &cutError{string(n.Path()), info.Size(), was.size}
+		return &shortFileError{string(n.Path()), info.Size(), was.size}
 	case err == nil && was.damaged != nil && info.Size() < int64(n.File.Size):
 		return &unverifiedSizeError{string(n.Path()), info.Size(), int64(n.File.Size), was.damaged, k.entry(n)}
 	}

@@ -153,9 +153,9 @@ type movedMemory struct {
 	as     *config.Namespace
 }
 
-// A lostError reports a missing file whose contents hosts may know. From an empty file with the same identity they
+// A missingFileError reports a missing file whose contents hosts may know. From an empty file with the same identity they
 // would read zeroes.
-type lostError struct {
+type missingFileError struct {
 	path string
 	size config.Size
 	why  error
@@ -163,20 +163,20 @@ type lostError struct {
 
 var errKnown = errors.New("it was there before")
 
-func (e *lostError) Error() string {
+func (e *missingFileError) Error() string {
 	return fmt.Sprintf("%s is missing (%v): hosts would read zeroes instead of their data; "+
 		"restore it, or create an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), shell.Quote(e.path))
 }
 
-func (e *lostError) Unwrap() error { return fs.ErrNotExist }
+func (e *missingFileError) Unwrap() error { return fs.ErrNotExist }
 
-// A cutError reports a file that is shorter than before. If it were extended to its size, hosts would read zeroes.
-type cutError struct {
+// A shortFileError reports a file that is shorter than before. If it were extended to its size, hosts would read zeroes.
+type shortFileError struct {
 	path     string
 	has, had int64 // bytes
 }
 
-func (e *cutError) Error() string {
+func (e *shortFileError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and had %d: hosts would read zeroes instead of the rest of their data; "+
 		"restore it, or replace it by an empty file: rm %s; truncate -s %d %[4]s", e.path, e.has, e.had, shell.Quote(e.path), e.had)
 }
@@ -382,7 +382,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
 	if created && s.continued && !wanted {
-		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
+		return nil, &missingFileError{string(n.Path()), n.File.Size, errKnown}
 	}
 	if err := mayOpen(); err != nil {
 		return nil, err
@@ -401,7 +401,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	if kept {
 		h.undoNote, h.noteErr = s.known.add(n)
 		if h.noteErr != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it existed
-			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
+			return nil, &missingFileError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
 		}
 	}
 	return h, nil

@@ -40,7 +40,7 @@ func TestCompareAndWrite(t *testing.T) {
 		}
 		for want, err := range map[string]error{
 			"the controller does 4096 at a time": n.CompareAndWrite(ctx, 0, make([]byte, 8192), make([]byte, 8192)),
-			"the numbers must be equal":               n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 4096)),
+			"the numbers must be equal":          n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 4096)),
 			ErrUnaligned.Error():                 n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 512)),
 		} {
 			if err == nil || !strings.Contains(err.Error(), want) {

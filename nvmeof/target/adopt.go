@@ -220,17 +220,17 @@ func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	i := slices.IndexFunc(a.record.Subsystems, func(s movedSubsystem) bool { return s.NQN == x.Subsystem })
 	if i < 0 {
-		return passing(badSubNQN, "the record of its subsystem is missing")
+		return temporary(badSubNQN, "the record of its subsystem is missing")
 	}
 	s := a.subsystem(&a.record.Subsystems[i])
 	if s == nil {
-		return passing(badSubNQN, "no such subsystem")
+		return temporary(badSubNQN, "no such subsystem")
 	}
 	key := controllerKey{s, x.Controller}
 	if q.id != 0 {
 		c := a.controllers[key]
 		if c == nil {
-			return passing(badCNTLID, "no such controller")
+			return temporary(badCNTLID, "no such controller")
 		}
 		no := c.joinQueue(q, q.id)
 		if !no.refused() {
@@ -242,9 +242,9 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	j := slices.IndexFunc(moved, func(c movedController) bool { return c.ID == x.Controller })
 	switch {
 	case j < 0:
-		return passing(badCNTLID, "the record of its controller is missing")
-	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks differ, as in two time namespaces
-		return passing(badCNTLID, "its keep alive timeout expired during the takeover")
+		return temporary(badCNTLID, "the record of its controller is missing")
+	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see expiry; below 0 the clocks differ, as in two time namespaces
+		return temporary(badCNTLID, "its keep alive timeout expired during the takeover")
 	}
 	was := moved[j]
 	was.Features.Age += max(a.pause, 0) // its Timestamp feature continues to count
@@ -283,9 +283,9 @@ func rejoin(s *Subsystem, c *Controller) refusal {
 	case no.refused():
 		return no
 	case s.controllers[c.id] != nil:
-		return passing(badCNTLID, "another controller has its identifier")
+		return temporary(badCNTLID, "another controller has its identifier")
 	case !c.trusted():
-		return passing(badHostNQN, "the host has a key now, but had not authenticated")
+		return temporary(badHostNQN, "the host has a key now, but had not authenticated")
 	}
 	if no := c.own(c.keyed); no.refused() {
 		return no

@@ -25,7 +25,7 @@ var (
 // A refusal is why a Connect command failed; the zero value means that it did not. Linux since 6.10 removes a
 // controller, and its block devices, if a Connect fails with Do Not Retry while it reconnects. So the flag is set
 // if the Connect will fail again whatever the target does (malformed), and if an administrator has decided so
-// (forbidden), but not if the reason is temporary (passing).
+// (forbidden), but not if the reason is temporary.
 type refusal struct {
 	status  capsule.Status
 	at      capsule.InvalidParameter
@@ -46,8 +46,8 @@ func forbidden(status capsule.Status, at capsule.InvalidParameter, reason, remed
 	return refusal{status | capsule.StatusDNR, at, reason, remedy, true}
 }
 
-// passing refuses what may be accepted soon, without an administrator's action.
-func passing(at capsule.InvalidParameter, reason string) refusal {
+// temporary refuses what may be accepted soon, without an administrator's action.
+func temporary(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam, at: at, reason: reason}
 }
 
@@ -176,13 +176,13 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	case sub.discovery:
 		return malformed(badQID, "discovery controllers have no I/O queues")
 	case c == nil:
-		return passing(badCNTLID, "no such controller")
+		return temporary(badCNTLID, "no such controller")
 	case !d.HostNQN.Is(string(c.hostNQN)):
-		return passing(badHostNQN, "controller belongs to another host")
+		return temporary(badHostNQN, "controller belongs to another host")
 	case c.hostID != d.HostID:
-		return passing(badHostID, "controller belongs to another host")
+		return temporary(badHostID, "controller belongs to another host")
 	case c.listener != q.listener:
-		return passing(badCNTLID, "controller belongs to another listener")
+		return temporary(badCNTLID, "controller belongs to another listener")
 	}
 	if no := c.joinQueue(q, q.id); no.refused() {
 		return no

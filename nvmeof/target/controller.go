@@ -40,7 +40,7 @@ type Controller struct {
 	props        state.Properties
 	keep         state.KeepAlive
 	timer        shard.Timer // for keep alive
-	lapses       lapse
+	expires      expiry
 	expired      bool // its keep alive timeout has expired; reported once, since the host may have it reset at the same moment
 	presence     presence
 	events       state.Events[*request]
@@ -238,12 +238,12 @@ var eventNames = map[capsule.EventType]string{
 func (c *Controller) armKeepAlive() {
 	c.presence.arm()
 	if !c.keep.Enabled() {
-		c.lapses.never()
+		c.expires.never()
 		c.shard.StopTimer(&c.timer)
 		return
 	}
 	left := time.Duration(max(c.keep.Next()-c.now(), 0))
-	c.lapses.set(c.target.age() + left + c.keep.Timeout()*3/2)
+	c.expires.set(c.target.age() + left + c.keep.Timeout()*3/2)
 	c.shard.SetTimer(&c.timer, left)
 }
 
@@ -251,7 +251,7 @@ func (c *Controller) armKeepAlive() {
 // period after it (NVMe base 2.0, 3.9: traffic based keep alive). A host that has to authenticate first can send
 // no Keep Alive, and may need long for its part of the exchange; another timeout limits that.
 func (c *Controller) keepAliveDue() {
-	if c.lapses.passed(c.target.age()) {
+	if c.expires.passed(c.target.age()) {
 		expire(c)
 		return
 	}
@@ -272,7 +272,7 @@ func expire(c *Controller) {
 		return
 	}
 	c.expired = true
-	c.lapses.over()
+	c.expires.over()
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
 	c.target.causes.Count(meter.KeepAlives, string(c.subsystem.nqn), "", "")

@@ -69,7 +69,7 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	unfit := func(format string, args ...any) error {
 		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
 	}
-	if !bar(s, nqn, id) {
+	if !revoke(s, nqn, id) {
 		return unfit("host %s has access to it: withdraw the access first", nqn)
 	}
 	of := selection{
@@ -96,7 +96,7 @@ func ExpelDeniedBut(s *Subsystem, but []capsule.NSID, limit time.Duration) error
 
 func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(capsule.NSID) bool) error {
 	end := time.Now().Add(limit)
-	for !barRemoved(s) {
+	for !revokeRemoved(s) {
 		if time.Now().After(end) {
 			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a configuration change is under way, which may allow hosts again; try again")}
 		}
@@ -127,9 +127,9 @@ func expel(t *Target, of selection, limit time.Duration) bool {
 	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
 }
 
-// bar hides a namespace from later commands of a host. It returns false if the host may use the namespace. The
+// revoke hides a namespace from later commands of a host. It returns false if the host may use the namespace. The
 // controllers of a host that was removed end later, in their shards, or at the end of the change under way.
-func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
+func revoke(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.hosts.Find(nqn); e != nil {
@@ -146,9 +146,9 @@ func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 // settlePause is the interval between checks for the end of a change.
 const settlePause = 5 * time.Millisecond
 
-// barRemoved hides all namespaces from hosts that were removed. It returns false if a change under way has removed
+// revokeRemoved hides all namespaces from hosts that were removed. It returns false if a change under way has removed
 // one, and may still allow it again.
-func barRemoved(s *Subsystem) bool {
+func revokeRemoved(s *Subsystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {

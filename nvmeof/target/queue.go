@@ -59,13 +59,13 @@ type queue struct {
 	host   *party       // party of the host once it is admitted, else nil
 	share  *shard.Share // from which commands get their buffers
 
-	requests []request
-	first    *request // a fused first half whose second half has not arrived
-	unseen   []unseen // commands for namespaces that the host has not identified yet, in order
-	look     shard.Timer
-	pieces   [2]rdmatransport.SGE
-	counts   queueCounts
-	written  state.Written // of an I/O queue
+	requests     []request
+	first        *request              // a fused first half whose second half has not arrived
+	unidentified []unidentifiedCommand // commands for namespaces that the host has not identified yet, in order
+	look         shard.Timer
+	pieces       [2]rdmatransport.SGE
+	counts       queueCounts
+	written      state.Written // of an I/O queue
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool

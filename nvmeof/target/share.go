@@ -123,17 +123,17 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	if no.refused() {
 		s.target.controllerCounts.refused.Add(1)
 	} else if s.discovery && free <= most/reserve {
-		if o := crowdOf(s); o != nil {
+		if o := oldestOfLargestNetwork(s); o != nil {
 			o.displace("few discovery controllers are left, and its network has most of the others")
 		}
 	}
 	return no
 }
 
-// crowdOf returns the controller of the discovery service that ends when few places are left, which a peer with
+// oldestOfLargestNetwork returns the controller of the discovery service that ends when few places are left, which a peer with
 // many addresses can cause. It is the oldest one of the network that has the most, not counting addresses from
 // which hosts are connected, or recently were. Called with mu held.
-func crowdOf(s *Subsystem) (oldest *Controller) {
+func oldestOfLargestNetwork(s *Subsystem) (oldest *Controller) {
 	t := s.target
 	now, age := time.Now(), t.age()
 	counts := make(map[netip.Addr]int)
