@@ -216,7 +216,7 @@ func TestSaveUnreadable(t *testing.T) {
 			d.Subsystems[0].Model = "not \x01 printable"
 			return nil
 		}, Options{Save: true, File: name, DryRun: true})
-		if !errors.As(err, new(*SaveError)) || !strings.Contains(err.Error(), "could not be read") {
+		if !errors.As(err, new(*SaveError)) || !strings.Contains(err.Error(), "could not read the configuration") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -80,7 +80,7 @@ func TestReservationsSwapped(t *testing.T) {
 		t.Errorf("it does not say whose it is: %s, %v", b, err)
 	}
 	swap()
-	one, two := path("resv1")+" are those of namespace 2 of a (UUID ", path("resv2")+" are those of namespace 1 of a (UUID "
+	one, two := path("resv1")+" belong to namespace 2 of a (UUID ", path("resv2")+" belong to namespace 1 of a (UUID "
 	liveReserved(t, dir, func(r *rig) {
 		found := Foresee(t.Context(), r.doc(twoReserved), "", os.Getenv)
 		if len(found) != 2 || !strings.Contains(found[0].Text, one) {
