@@ -89,7 +89,7 @@ func TestFileMadeOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			from.moveTo(t, to.name)
-			to.until(t, "the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was made at gateway "+from.name) })
+			to.until(t, "the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was created at gateway "+from.name) })
 			from.moveTo(t, from.name) // which does not make it again either
 			from.until(t, "so does the first", func(*control.GroupStatus) bool { return strings.Contains(from.why(), "is missing here") })
 			if _, err := os.Lstat(path); err == nil {
@@ -131,7 +131,7 @@ func TestFileNotes(t *testing.T) {
 		"begun by another":        {control.FileNote{Gateway: "gw2", Making: true}, 0, "was being created at gateway gw2"},
 		"begun by this one":       {control.FileNote{Gateway: "gw1", Making: true}, 0, ""},
 		"made in its place":       {control.FileNote{Gateway: "gw2", Making: true}, 1 << 20, ""},
-		"found elsewhere":         {control.FileNote{Gateway: "gw2", Found: true, Size: 1 << 20}, 0, "was there at gateway gw2"},
+		"found elsewhere":         {control.FileNote{Gateway: "gw2", Found: true, Size: 1 << 20}, 0, "existed at gateway gw2"},
 		"shorter than it was":     {control.FileNote{Gateway: "gw2", Size: 1 << 20}, 4096, "has 4096 of its 1048576 bytes here"},
 		"another, without a mark": {control.FileNote{Gateway: "gw2", Size: 1 << 20, Mark: make([]byte, 16)}, 1 << 20, ""},
 	} {
