@@ -89,7 +89,9 @@ func TestFileMadeOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			from.moveTo(t, to.name)
-			to.until(t, "the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was created at gateway "+from.name) })
+			to.until(t, "the next owner waits", func(*control.GroupStatus) bool {
+				return strings.Contains(to.why(), "was created at gateway "+from.name)
+			})
 			from.moveTo(t, from.name) // which does not make it again either
 			from.until(t, "so does the first", func(*control.GroupStatus) bool { return strings.Contains(from.why(), "is missing here") })
 			if _, err := os.Lstat(path); err == nil {
