@@ -111,7 +111,7 @@ func TestAttachWaits(t *testing.T) {
 	line := []string{"attach", "-a", s.addr, "-n", testNQN, "--socket", socket, "--namespace-id"}
 	command(t, append(line, "7")...).want(t, exitUsage, "the subsystem has: 1, 2")
 	given := startCommand(t, append(line, "2")...)
-	given.errOut.await(t, "namespace 2: namespace is not ready: the target waits for what it exports; still waiting\n")
+	given.errOut.await(t, "namespace 2: namespace is not ready: the target waits for its store; still waiting\n")
 	if _, err := os.Lstat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is there before its export: %v", err)
 	}

@@ -18,7 +18,7 @@ func TestCaptureCommand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.pcapng")
 	all := startCommand(t, "capture", "-w", file)
 	all.errOut.await(t, "nvmeof: capturing\n")
-	command(t, "capture", "-w", "-").want(t, exitFailed, "end the other capture")
+	command(t, "capture", "-w", "-").want(t, exitFailed, "another capture is running")
 	startAttach(t, s, "-a", s.addr)
 	first := startCommand(t, "trace")
 	first.out.await(t, "TIME")
@@ -89,14 +89,14 @@ func TestTraceCommand(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	lines := startCommand(t, "trace", "-c", "5")
 	lines.out.await(t, "TIME")
-	command(t, "trace", "-o", "json").want(t, exitFailed, "end the other trace")
+	command(t, "trace", "-o", "json").want(t, exitFailed, "another trace is running: end it")
 	command(t, "id-ns", "-t", "rdma", "-a", s.addr, "-n", testNQN, "--namespace-id", "1").want(t, 0)
 	lines.wantEnd(0)
 	if text := lines.out.String(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "Connect") || !strings.Contains(text, "success (0/00)") {
 		t.Errorf("shown is\n%s", text)
 	}
 	command(t, "trace", "-o", "yaml").want(t, exitUsage, "want table or json")
-	command(t, "trace", "--slower-than", "5").want(t, exitUsage, "a duration, as 5ms")
+	command(t, "trace", "--slower-than", "5").want(t, exitUsage, "a duration, as in 5ms")
 	as := startCommand(t, "trace", "--nsid", "1", "--count", "100", "-o", "json")
 	flush := func() {
 		command(t, "flush", "-t", "rdma", "-a", s.addr, "-n", testNQN, "--namespace-id", "1").want(t, 0)

@@ -94,8 +94,8 @@ func TestConfigured(t *testing.T) {
 	run("ns set 3 -n NQN --read-only --dry-run", 0, "would change namespace 3", "read-only false -> true")
 	run("ns set 3 -n NQN --read-only", 0, "read-only false -> true")
 	run("ns set 3 -n NQN --read-only=false --ana-group default", 0, "ana-group 2 -> 1")
-	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "would remove namespace 3", "its data is lost\nwould add namespace 3", "its data is lost; nothing was changed. Say --force")
-	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. Say --force")
+	run("ns set 3 -n NQN --memory 8MiB --dry-run", exitFailed, "would remove namespace 3", "its data is lost\nwould add namespace 3", "its data is lost; nothing was changed. If this is intended, use --force")
+	run("ns set 3 -n NQN --block-size 4096", exitFailed, "its data is lost; nothing was changed. If this is intended, use --force")
 	run("ns set 3 -n NQN --block-size 4096 --dry-run --force", 0, "would remove namespace 3", "its data is lost", "would add namespace 3")
 	run("ns set 2 -n NQN --size 16MiB", 0, "file.size 8MiB -> 16MiB")
 	run("list -t rdma -a ADDR", 0, "16.78  MB      4 KiB", "4.19  MB")
@@ -105,17 +105,17 @@ func TestConfigured(t *testing.T) {
 	run("ns clear-fault 9 -n NQN", exitFailed, "namespace 9 does not exist; there is 1")
 	run("ns add 3 -n NQN --memory 1MiB", exitFailed, "namespace 3 exists already; change it with set")
 	run("ns add four -n NQN --memory 1MiB", exitUsage, "want a number")
-	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; write it from /")
+	run("ns add 4 -n NQN --file disk.img", exitUsage, "path disk.img is relative; give an absolute path")
 	run("ns add 4 -n NQN --file DIR/none", exitFailed, "everything is as it was before")
 	run("ns remove 3 -n NQN", 0, "remove namespace 3")
-	run("listener add 2 ADDR:4421 --transport verbs", exitUsage, "has the transport softroce, this one verbs")
+	run("listener add 2 ADDR:4421 --transport verbs", exitUsage, "has transport softroce, this one has verbs")
 	run("listener add 2 ADDR:4421 --transport softroce", 0, "add listener 2")
-	run("listener set 2 --transport default", 0, "comes back with another transport")
+	run("listener set 2 --transport default", 0, "is added again with another transport")
 	run("ana-group set 1 --listener 2 --state inaccessible", 0, "state optimized -> inaccessible")
 	run("ana-group list", 0, "4421  1       inaccessible")
 	run("discover -t rdma -a ADDR", 0, "trsvcid: 4421")
 	run("subsystem set NQN --listeners 1", 0, "listeners default -> [1]")
-	run("listener set 2 --address ADDR:4422", 0, "comes back with another address")
+	run("listener set 2 --address ADDR:4422", 0, "is added again with another address")
 	run("listener list", 0, "4422")
 	run("host add h1 -n NQN --access read --namespace 2=none", 0, "add host h1")
 	run("host list -n NQN", 0, "h1    read    2=none")
@@ -272,8 +272,8 @@ func TestConfigErrors(t *testing.T) {
 		command(t, "target", "check", file).want(t, exitUsage, file+": "+name)
 	}
 	command(t, "target", "--config", filepath.Join(c.dir, "none.yaml")).want(t, exitFailed, "no such file")
-	command(t, "target", "apply", good).want(t, exitConnection, "no target is served at ")
-	command(t, "ls").want(t, exitConnection, "is one running, and is this its socket")
+	command(t, "target", "apply", good).want(t, exitConnection, "no target responds at ")
+	command(t, "ls").want(t, exitConnection, "check that it is running, and that this is its socket")
 	command(t, "target", "diff", good, c.write(t, "other.yaml", strings.Replace(testConfig, "nsid: 1", "nsid: 5", 1))).
 		want(t, 0, "remove namespace 1", "add namespace 5")
 	if o := command(t, "target", "export", "--from", good, "--format", "json").want(t, 0); !json.Valid([]byte(o.out)) {
@@ -329,7 +329,7 @@ func TestLateFile(t *testing.T) {
 	c := startConfigured(t, strings.Replace(testConfig, "file: {path: DIR/disk.img, size: 8MiB}", "file: {path: DIR/late.img}", 1))
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	c.out.await(t, "serving 1 namespace(s) of "+testNQN+"; 1 of 2 cannot be served yet\nwaiting: namespace 2 ("+c.dir+"/late.img): open store: ")
-	c.errOut.await(t, "namespace waits for what it exports")
+	c.errOut.await(t, "namespace waits for its store")
 	command(t, "ls").want(t, 0, "WAITING: open store: open "+c.dir+"/late.img: no such file or directory")
 	f, err := os.Create(filepath.Join(c.dir, "late.img"))
 	if err != nil {
@@ -342,7 +342,7 @@ func TestLateFile(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	c.errOut.await(t, "namespace is there")
+	c.errOut.await(t, "namespace is served, since its store is available")
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 }
 
@@ -387,7 +387,7 @@ func TestSocketIsFree(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	other := c.write(t, "other.yaml", strings.NewReplacer("ADDR", "127.98.3.7", "DIR/disk.img", "DIR/other.img").Replace(testConfig))
-	command(t, "target", "--config", other).want(t, exitFailed, "another target is served at "+filepath.Join(c.dir, "run", "s"))
+	command(t, "target", "--config", other).want(t, exitFailed, "another target uses "+filepath.Join(c.dir, "run", "s"))
 	if err := control.NewClient(filepath.Join(c.dir, "run", "s")).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); err != nil {
 		t.Error(err)
 	}
@@ -423,5 +423,5 @@ func TestSetOfBlock(t *testing.T) {
 	c.out.await(t, "nvme connect -t rdma -a "+c.addr)
 	// The target would have to open the device again, which fails.
 	command(t, "ns", "set", "1", "-n", testNQN, "--engine", "threads", "--buffered").want(t, exitFailed, "stat /dev/nvmeof-is-not-there")
-	command(t, "ns", "set", "2", "-n", testNQN, "--block", "/dev/x", "--engine", "threads").want(t, exitUsage, "file and block are given together")
+	command(t, "ns", "set", "2", "-n", testNQN, "--block", "/dev/x", "--engine", "threads").want(t, exitUsage, "file and block exclude each other")
 }

@@ -65,7 +65,7 @@ func TestFlagsAreADocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "third.yaml"), []byte("version: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("host add h2 -n NQN --save DIR/third.yaml", exitFailed, "third.yaml is there and describes another target")
+	run("host add h2 -n NQN --save DIR/third.yaml", exitFailed, "third.yaml exists and describes another target")
 	run("listener add 2 "+loopbackAddress(), 0, "add listener 2")
 	before := run("id-ns -t rdma -a "+s.addr+" -n NQN --namespace-id 2", 0).out
 	s.end(t)
@@ -108,9 +108,9 @@ func TestTargetsBesideEachOther(t *testing.T) {
 			t.Errorf("ls says\n%swithout %s", o.errOut, want)
 		}
 	}
-	command(t, "target", "--config", c.file).want(t, exitFailed, "another target is served at "+socket)
+	command(t, "target", "--config", c.file).want(t, exitFailed, "another target uses "+socket)
 	command(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", socket).
-		want(t, exitFailed, "another target is served at "+socket)
+		want(t, exitFailed, "another target uses "+socket)
 }
 
 // TestSocketOfAnOrdinaryUser checks that if the default directory is not writable another one is used, which commands
@@ -132,7 +132,7 @@ func TestSocketOfAnOrdinaryUser(t *testing.T) {
 	if !strings.Contains(s.errOut.String(), "warning: this target cannot be controlled: ") {
 		t.Errorf("it says\n%s", s.errOut)
 	}
-	command(t, "ls").want(t, exitConnection, "no target is served at /proc/none/target.sock")
+	command(t, "ls").want(t, exitConnection, "no target responds at /proc/none/target.sock")
 	s.end(t)
 	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host", "--socket", "none")
 	if strings.Contains(s.errOut.String()+s.out.String(), "controlled") {
@@ -181,7 +181,7 @@ func TestNoPlaceInFlags(t *testing.T) {
 	s := startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
 	defer s.end(t)
 	for line, text := range map[string]string{
-		"ns add 4 --file disk.img": "file.path: path disk.img is relative; write it from /",
+		"ns add 4 --file disk.img": "file.path: path disk.img is relative; give an absolute path",
 		"ns add 4 --memory lots":   "memory.size: size lots: write it as",
 		"ns add 0 --memory 1MiB":   "nsid: 0 is too small",
 	} {
@@ -200,7 +200,7 @@ func TestNoPlaceForSocket(t *testing.T) {
 	}
 	for _, path := range []string{file + "/x.sock", file + "/folder/x.sock"} {
 		command(t, "target", "--listen", loopbackAddress(), "--nqn", testNQN, "--export", "mem:1MiB", "--allow-any-host", "--socket", path).
-			want(t, exitFailed, "control socket: "+path+" cannot be made: not a directory: give a path in a folder that user")
+			want(t, exitFailed, "control socket: "+path+" cannot be created: not a directory: give a path in a directory that user")
 	}
 }
 
@@ -219,7 +219,7 @@ func TestKeysAreReread(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(t, unix.SIGHUP)
-	s.errOut.await(t, "keys are read again")
+	s.errOut.await(t, "keys were read again")
 	command(t, append(at, key)...).want(t, exitConnection, "refuses")
 	command(t, append(at, otherKey)...).want(t, 0)
 	command(t, "key", "list").want(t, 0, keyedHost, file)
@@ -236,7 +236,7 @@ func TestAuditIsRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(t, unix.SIGHUP)
-	s.errOut.await(t, "keys are read again")
+	s.errOut.await(t, "keys were read again")
 	command(t, "namespace", "set", "1", "-n", testNQN, "--read-only").want(t, 0)
 	s.signal(t, unix.SIGTERM)
 	s.wantOrderly(t)

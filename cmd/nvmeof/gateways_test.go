@@ -108,8 +108,8 @@ func TestGatewaysPage(t *testing.T) {
 		stays: "ready to serve client requests", killed: true})
 	r.doDocumented(gatewaysPage)
 	const resume = "nvmeof namespace resume 1 -n nqn.2026-11.org.example:disks --socket "
-	r.follow(documented{line: "for i in $(seq 60); do (" + resume + "DIR/s; " + resume + "DIR/gw2) >shown 2>&1; grep -q 'serves it, not this one' shown && break; sleep 0.5; done; cat shown",
-		wants: []string{"it is not paused", "serves it, not this one: do that there"}})
+	r.follow(documented{line: "for i in $(seq 60); do (" + resume + "DIR/s; " + resume + "DIR/gw2) >shown 2>&1; grep -q 'serves it: run the command there' shown && break; sleep 0.5; done; cat shown",
+		wants: []string{"it is not paused", "serves it: run the command there"}})
 }
 
 // TestCheckShared checks the document shared by gateways, and that settings of a single gateway are rejected there.
@@ -121,8 +121,8 @@ func TestCheckShared(t *testing.T) {
 		code       int
 	}{
 		{"version: 1\n" + nqn + "rbd: {image: disks/disk1}}\n", "is valid for the gateways of a group: 1 subsystem(s), 1 namespace(s)", 0},
-		{"version: 1\n" + nqn + "file: {path: /disk1}}\n", "write fence: lease", exitUsage},
-		{"version: 1\n" + nqn + "memory: {size: 1MiB}}\n", "memory is in one gateway", exitUsage},
+		{"version: 1\n" + nqn + "file: {path: /disk1}}\n", "set fence: lease", exitUsage},
+		{"version: 1\n" + nqn + "memory: {size: 1MiB}}\n", "memory exists in one gateway only", exitUsage},
 		{own, "is valid: 1 listener(s)", 0},
 		{own + nqn + "rbd: {image: disks/disk1}}\n", "subsystems and referrals are those of the group", exitUsage},
 	} {

@@ -47,7 +47,7 @@ func TestNotRight(t *testing.T) {
 	c := configure(t, text)
 	disk := c.write(t, "disk.img", "")
 	command(t, "target", "check", c.file).want(t, 0, "warning: "+c.file+": subsystems[0].namespaces[1]: open store "+disk+": file has 0 bytes",
-		"the namespace waits until it is right", "is valid: 1 listener(s)")
+		"the namespace waits until this is corrected", "is valid: 1 listener(s)")
 	c.start(t)
 	c.out.await(t, "nvme connect")
 	command(t, "ls").want(t, 0, "WAITING: open store "+disk+": file has 0 bytes, less than one block of 4096")
@@ -55,7 +55,7 @@ func TestNotRight(t *testing.T) {
 	if err := os.Truncate(disk, 8<<20); err != nil {
 		t.Fatal(err)
 	}
-	c.errOut.await(t, "namespace is there")
+	c.errOut.await(t, "namespace is served, since its store is available")
 	command(t, c.at("list")...).want(t, 0, "16.78  MB    512   B +  0 B", "8.39  MB      4 KiB +  0 B")
 }
 
@@ -64,7 +64,7 @@ func TestTakenSocket(t *testing.T) {
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect")
 	other := c.write(t, "other.yaml", strings.NewReplacer("disk.img", "other.img", "address: ADDR", "address: SECOND").Replace(testConfig))
-	command(t, "target", "--config", other).want(t, exitFailed, "another target is served at")
+	command(t, "target", "--config", other).want(t, exitFailed, "another target uses")
 	if _, err := os.Stat(filepath.Join(c.dir, "other.img")); err == nil {
 		t.Error("the second target made its file")
 	}

@@ -14,10 +14,10 @@ func TestLateKey(t *testing.T) {
 	c.out.await(t, "serving 2 namespace(s) of "+testNQN+"\nwaiting: host "+keyedHost+": key of host "+keyedHost+": open "+c.dir+"/key: no such file")
 	c.out.await(t, "nvme connect")
 	command(t, "ls").want(t, 0, keyedHost+" write, with a key, WAITING: key of host", c.dir+"/key: no such file")
-	command(t, "target", "check", c.file).want(t, 0, "warning: ", "/key: no such file", "the host is not let in until it is right, and others are served")
-	command(t, "key", "reread").want(t, exitFailed, "keys are as before: key of host")
+	command(t, "target", "check", c.file).want(t, 0, "warning: ", "/key: no such file", "the host cannot connect until this is corrected; others can")
+	command(t, "key", "reread").want(t, exitFailed, "no key was read again, and the previous keys are kept: key of host")
 	c.write(t, "key", command(t, "gen-dhchap-key").want(t, 0).out)
-	c.errOut.await(t, "key of a host is there")
+	c.errOut.await(t, "key of a host can be read again")
 	if text := command(t, "ls").want(t, 0).out; strings.Contains(text, "WAITING") {
 		t.Error(text)
 	}
@@ -41,9 +41,9 @@ func TestApplyCutShort(t *testing.T) {
 	command(t, "target", "apply", cut).want(t, exitUsage, "may be truncated", "or give --force; nothing was changed")
 	command(t, "target", "apply", "--force", "--dry-run", cut).want(t, 0, "would remove namespace 2", "block-size")
 	cut = c.write(t, "cut.yaml", testConfig[:strings.Index(testConfig, "      - nsid: 2")])
-	const inUse = "takes from connected hosts what they use: namespace 2 of " + testNQN + ", of host "
-	command(t, "target", "apply", cut, "--dry-run").want(t, exitFailed, "would remove namespace 2", inUse, "Is it whole? Say --force")
-	if got := command(t, "target", "apply", cut).want(t, exitFailed, inUse, "Is it whole? Say --force"); got.out != "" {
+	const inUse = "removes what connected hosts use: namespace 2 of " + testNQN + ", of host "
+	command(t, "target", "apply", cut, "--dry-run").want(t, exitFailed, "would remove namespace 2", inUse, "Check that the document is complete; if this is intended, use --force")
+	if got := command(t, "target", "apply", cut).want(t, exitFailed, inUse, "Check that the document is complete; if this is intended, use --force"); got.out != "" {
 		t.Errorf("it shows %q, which is not done", got.out)
 	}
 	command(t, "target", "apply", "--force", cut).want(t, 0, "remove namespace 2")

@@ -78,10 +78,10 @@ func TestEventsNotRight(t *testing.T) {
 func TestFilesForTwoThings(t *testing.T) {
 	beside(t)
 	for reports, want := range map[string]string{
-		"audit: {file: DIR/target.yaml}\n":  "audit.file: DIR/target.yaml is that of the configuration itself; name another file",
-		"audit: {file: DIR/link}\n":         "audit.file: DIR/link is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
-		"events: {file: DIR/link}\n":        "events.file: DIR/link is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
-		"events: {file: DIR/target.yaml}\n": "events.file: DIR/target.yaml is that of the configuration itself; name another file",
+		"audit: {file: DIR/target.yaml}\n":  "audit.file: DIR/target.yaml is also used as the configuration file; name another file",
+		"audit: {file: DIR/link}\n":         "audit.file: DIR/link is the same file as DIR/disk, which is used as subsystems[0].namespaces[0]; name another file",
+		"events: {file: DIR/link}\n":        "events.file: DIR/link is the same file as DIR/disk, which is used as subsystems[0].namespaces[0]; name another file",
+		"events: {file: DIR/target.yaml}\n": "events.file: DIR/target.yaml is also used as the configuration file; name another file",
 	} {
 		c := configure(t, testConfig)
 		text := strings.Replace(testConfig, "    namespaces:\n", "    namespaces:\n      - {nsid: 3, file: {path: DIR/disk}}\n", 1)

@@ -27,12 +27,12 @@ func TestReservationsAway(t *testing.T) {
 	c.start(t)
 	c.out.await(t, "nvme connect")
 	c.errOut.await(t, "is missing (it was there before)")
-	command(t, "ls").want(t, 0, "hosts would find their reservations gone")
+	command(t, "ls").want(t, 0, "the reservations of hosts would be lost")
 	command(t, at2("resv-report -e")...).want(t, exitFailed)
 	if err := os.Rename(file+".away", file); err != nil {
 		t.Fatal(err)
 	}
-	c.errOut.await(t, "namespace is there")
+	c.errOut.await(t, "namespace is served, since its store is available")
 	command(t, at2("resv-report -e")...).want(t, 0, "rkey       : a1\n")
 	set := []string{"ns", "set", "2", "-n", testNQN, "--reservations", "default"}
 	command(t, append(set, "--dry-run")...).want(t, 0, "warning: ", "reservations are no longer saved")
@@ -91,7 +91,7 @@ func TestReservationClear(t *testing.T) {
 	}()
 	out.await(t, "connecting to device")
 	for _, line := range []string{"reservation clear 2 -n NQN --all", "reservation clear 2 -n NQN --host " + gone} {
-		run(line, exitFailed, "connected, and may rely on its reservation: "+gone, "--force")
+		run(line, exitFailed, "hosts that are connected and may rely on the reservation: "+gone, "--force")
 	}
 	run("reservation list -o yaml", 0, "connected: true")
 	run("controller list --interval 1ms -o json", 0, `"host-id": "`+id+`"`) // as in the list of reservations

@@ -43,9 +43,9 @@ func TestConfiguredDeviceReturns(t *testing.T) {
 	out.await(t, "nvme connect")
 	command(t, "namespace", "add", "3", "-n", testNQN, "--memory", "1MiB").want(t, 0)
 	close(gone)
-	errOut.await(t, "device is lost, waiting for it")
+	errOut.await(t, "device is lost; its listeners wait for it")
 	command(t, "ana-group", "set", "1", "--listener", "1", "--state", "non-optimized").want(t, 0)
-	errOut.await(t, "address is there")
+	errOut.await(t, "address is available, listener is open")
 	command(t, "ls").want(t, 0, "3 memory 1MiB", "1 "+c.addr+":4420\n", "ana-group 1 non-optimized")
 	command(t, c.at("list")...).want(t, 0, "8.39  MB      4 KiB")
 	if !strings.Contains(errOut.String(), "listener waits for its address") {

@@ -85,7 +85,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		said.Write(b)
 	}
 	s.signal(t, unix.SIGHUP)
-	s.errOut.await(t, "keys are read again")
+	s.errOut.await(t, "keys were read again")
 	said.WriteString(s.out.String() + s.errOut.String())
 	for _, k := range []string{key, otherKey} {
 		if secret := strings.Split(k, ":")[2]; strings.Contains(said.String(), secret[:20]) {

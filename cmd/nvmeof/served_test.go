@@ -74,12 +74,12 @@ func TestServedStates(t *testing.T) {
 
 	run("set-feature AT -f 0x84 -V 1 --namespace-id 1")
 	run("ls", "16MiB, write-protected by a host until a host ends it or the target ends, ana-group")
-	run("ns set 1 -n NQN --read-only=false", "nothing to change", "one that may write there ends that: nvme set-feature -n 1 -f 0x84 -v 0")
+	run("ns set 1 -n NQN --read-only=false", "nothing to change", "to end that, run on a host that may write to it: nvme set-feature -n 1 -f 0x84 -v 0")
 	run("set-feature AT -f 0x84 -V 0 --namespace-id 1")
 	run("set-feature AT -f 0x84 -V 2 --namespace-id 2")
 	want(run("ns list -n NQN"), "2 ", "write-protected by a host until the target ends")
 	run("ns set 2 -n NQN --read-only=false", "nothing to change", "a host has write-protected it until the target ends; a restart ends that")
-	run("ns set 3 -n NQN --read-only=false", "what it exports is read-only")
+	run("ns set 3 -n NQN --read-only=false", "its file, device or image is read-only")
 
 	if err := os.Truncate(filepath.Join(c.dir, "four.img"), 5<<20); err != nil {
 		t.Fatal(err)

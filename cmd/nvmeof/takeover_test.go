@@ -267,7 +267,7 @@ func TestTakeoverOrphaned(t *testing.T) {
 func TestTakeoverRefused(t *testing.T) {
 	besideShort(t)
 	c := configure(t, testConfig)
-	command(t, "target", "--config", c.file, "--takeover").want(t, exitFailed, "--takeover: no target is served at")
+	command(t, "target", "--config", c.file, "--takeover").want(t, exitFailed, "--takeover: no target responds at")
 	command(t, "target", "--config", c.file, "--takeover=maybe").want(t, exitUsage, "want always or upgrade")
 	command(t, "target", "--config", c.file, "--background").want(t, exitUsage, "needs --takeover")
 	s := startSeparate(t, "target", "--config", c.file)
@@ -374,5 +374,5 @@ func TestTakeoverOfFlags(t *testing.T) {
 	trace.out.await(t, "TIME")
 	next.signal(t, unix.SIGTERM)
 	next.await(t, 10*time.Second)
-	trace.wantEnd(exitFailed, "the target ends")
+	trace.wantEnd(exitFailed, "the target is stopping")
 }

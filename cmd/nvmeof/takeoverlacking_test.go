@@ -24,7 +24,7 @@ func TestTakeoverLacking(t *testing.T) {
 	second.Dir = t.TempDir()
 	next := startSeparately(t, second)
 	next.awaitEnd(t)
-	const want = "cannot serve namespace 2 of " + testNQN + ", which hosts have, as the running one does: /proc/self/cwd/disk.img is missing"
+	const want = "cannot serve namespace 2 of " + testNQN + ", which the running target serves to hosts: /proc/self/cwd/disk.img is missing"
 	if said := next.errOut.String(); !strings.Contains(said, want) || !strings.Contains(said, "the running target continues") {
 		t.Errorf("it says %q, want %q", said, want)
 	}

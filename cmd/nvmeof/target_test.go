@@ -57,9 +57,9 @@ func TestTooMuchMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	half := nvmeof.FormatSize(int64(uint64(machine.Totalram)*uint64(machine.Unit)/2&^(1<<20-1) + 1<<20))
-	warning := regexp.MustCompile(`warning: (.*: )?memory exports have [0-9]+MiB in all, and this (machine|process's cgroup may) ha(s|ve) [0-9]+[KMG]iB: .*; export less memory, or files\n`)
+	warning := regexp.MustCompile(`warning: (.*: )?memory namespaces have [0-9]+MiB in total, but (this machine has|the cgroup of this process allows) [0-9]+[KMG]iB: .*; export less memory, or files\n`)
 	s := startTarget(t, "--export", "mem:"+half, "--export", "mem:"+half, "--allow-any-host")
-	s.errOut.await(t, "memory exports")
+	s.errOut.await(t, "memory namespaces")
 	if n := len(warning.FindAllString(s.errOut.String(), -1)); n != 1 {
 		t.Errorf("the target warns %d times:\n%s", n, s.errOut)
 	}
@@ -73,7 +73,7 @@ func TestTooMuchMemory(t *testing.T) {
 	}
 	s.end(t)
 	s = startTarget(t, "--export", "mem:1MiB", "--allow-any-host")
-	if strings.Contains(s.errOut.String(), "memory exports") {
+	if strings.Contains(s.errOut.String(), "memory namespaces") {
 		t.Errorf("a small target warns:\n%s", s.errOut)
 	}
 }

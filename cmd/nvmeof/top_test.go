@@ -45,7 +45,7 @@ func TestTop(t *testing.T) {
 	} {
 		command(t, words(line)...).want(t, exitUsage, want)
 	}
-	command(t, "top", "--socket", socket+"x").want(t, exitConnection, "no target is served at")
+	command(t, "top", "--socket", socket+"x").want(t, exitConnection, "no target responds at")
 }
 
 // TestTopOfHost checks that top recognizes the sockets of hosts.

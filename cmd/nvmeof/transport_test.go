@@ -63,6 +63,6 @@ func TestTransportOfListener(t *testing.T) {
 	}
 	command(t, "ls", "--socket", f.Socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420, WAITING: ", addrs[2]+":4420 (auto)\n")
 	command(t, "listener", "set", "1", "--transport", "verbs", "--socket", f.Socket).want(t, exitFailed, "no RDMA device")
-	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.Socket).want(t, 0, "comes back with another transport")
+	command(t, "listener", "set", "2", "--transport", "softroce", "--socket", f.Socket).want(t, 0, "is added again with another transport")
 	command(t, "ls", "--socket", f.Socket).want(t, 0, addrs[0]+":4420 (softroce)\n", addrs[1]+":4420 (softroce)\n")
 }

@@ -77,13 +77,13 @@ func TestExposedKey(t *testing.T) {
 	file, _ := writeKey(t, "key", 0o644)
 	c := startConfigured(t, testConfig)
 	c.out.await(t, "nvme connect")
-	warning := "warning: " + file + " holds a secret that others may read (-rw-r--r--): chmod 600 " + file
+	warning := "warning: " + file + " contains a secret, but other users may read it (-rw-r--r--): chmod 600 " + file
 	add := []string{"host", "add", "h1", "-n", testNQN, "--key-file", file}
 	command(t, append(add, "--dry-run")...).want(t, 0, "warning: host h1: "+strings.TrimPrefix(warning, "warning: "))
 	command(t, add...).want(t, 0, warning)
 	c.errOut.await(t, "chmod 600 ")
 	checked := c.write(t, "keys.yaml", strings.Replace(testConfig, "allow-any-host: true", "hosts: [{nqn: h1, key-file: "+file+"}]", 1))
-	command(t, "target", "check", checked).want(t, 0, "subsystems[0].hosts[0].key-file: "+file+" holds a secret")
+	command(t, "target", "check", checked).want(t, 0, "subsystems[0].hosts[0].key-file: "+file+" contains a secret")
 	c.end(t)
 	if n := strings.Count(c.errOut.String(), "chmod 600 "); n != 1 {
 		t.Errorf("it is logged %d times:\n%s", n, c.errOut)

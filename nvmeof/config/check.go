@@ -53,7 +53,7 @@ func (p namespaceIndex) String() string {
 func (r *reviewer) once(kind, id, path, fix string) {
 	key := kind + "\x00" + id
 	if first, twice := r.serials[key]; twice {
-		r.fail(path, fix, "%s %s is that of %s", kind, id, first)
+		r.fail(path, fix, "%s %s is already used by %s", kind, id, first)
 		return
 	}
 	r.serials[key] = path
@@ -116,13 +116,13 @@ func (r *reviewer) listeners() {
 			if l.Transport == "" {
 				where = path + ".address"
 			}
-			r.fail(where, "give all listeners of an address the same", "another listener of %v has the transport %s, this one %s", l.Address.Addr(), other, used)
+			r.fail(where, "give all listeners of an address the same transport", "another listener of %v has transport %s, this one has %s", l.Address.Addr(), other, used)
 		}
 		transports[l.Address.Addr()] = used
 		groups := map[int]bool{}
 		for j, g := range l.ANAGroups {
 			if groups[g.Group] {
-				r.fail(fmt.Sprintf("%s.ana-groups[%d].group", path, j), "keep one", "group %d has a state already", g.Group)
+				r.fail(fmt.Sprintf("%s.ana-groups[%d].group", path, j), "keep one", "ANA group %d already has a state", g.Group)
 			}
 			groups[g.Group] = true
 		}
@@ -140,7 +140,7 @@ func (r *reviewer) subsystem(s *Subsystem, number int) {
 		r.once("subsystem", string(s.NQN), path+".nqn", "merge the two, or rename one")
 	}
 	if s.MinControllerID > 0 && s.MaxControllerID > 0 && s.MinControllerID > s.MaxControllerID {
-		r.fail(path+".min-controller-id", "exchange the two", "%d is more than max-controller-id, which is %d", s.MinControllerID, s.MaxControllerID)
+		r.fail(path+".min-controller-id", "swap the two", "%d is more than max-controller-id, which is %d", s.MinControllerID, s.MaxControllerID)
 	}
 	if len(s.Serial) > 20 || len(s.Model) > 40 {
 		r.fail(path, "at most 20 and 40 characters", "serial number %q or model %q is too long", s.Serial, s.Model)
@@ -149,18 +149,18 @@ func (r *reviewer) subsystem(s *Subsystem, number int) {
 	for i, id := range s.Listeners {
 		where := fmt.Sprintf("%s.listeners[%d]", path, i)
 		if named[id] {
-			r.fail(where, "keep one", "listener %d is named already", id)
+			r.fail(where, "keep one", "listener %d is listed twice", id)
 			continue
 		}
 		named[id] = true
 		if !r.ids[id] {
-			r.fail(where, "add the listener, or take the number out", "there is no listener %d", id)
+			r.fail(where, "add the listener, or remove the number", "there is no listener %d", id)
 		}
 	}
 	r.hosts(s, path)
 	r.namespaces(s, number)
 	if s.AllowAnyHost {
-		r.doubt(path+".allow-any-host", "name the hosts instead", "every host that reaches the address may use what the subsystem exports")
+		r.doubt(path+".allow-any-host", "name the hosts instead", "every host that can reach the address may use the namespaces of the subsystem")
 	} else if len(s.Hosts) == 0 {
 		r.doubt(path, "add hosts", "no host may connect to %s", s.NQN)
 	}
@@ -176,15 +176,15 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 	for i, h := range s.Hosts {
 		where := fmt.Sprintf("%s.hosts[%d]", path, i)
 		if first, twice := names[h.NQN]; twice {
-			r.fail(where+".nqn", "keep one", "host %s is hosts[%d] already", h.NQN, first)
+			r.fail(where+".nqn", "keep one", "host %s is already hosts[%d]", h.NQN, first)
 		} else {
 			names[h.NQN] = i
 		}
 		if h.ControllerKeyFile != "" && h.KeyFile == "" {
-			r.fail(where+".controller-key-file", "add key-file", "the target proves itself only to hosts that have a key")
+			r.fail(where+".controller-key-file", "add key-file", "the target authenticates only to hosts that have a key")
 		}
 		if h.KeyFile == "" && len(h.Hashes)+len(h.DHGroups) > 0 {
-			r.fail(where, "add key-file, or take hashes and dh-groups out", "hashes and dh-groups mean nothing for a host without a key")
+			r.fail(where, "add key-file, or remove hashes and dh-groups", "hashes and dh-groups have no effect for a host without a key")
 		}
 		twice(r, where+".hashes", h.Hashes)
 		twice(r, where+".dh-groups", h.DHGroups)
@@ -192,11 +192,11 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 		for j, n := range h.Namespaces {
 			at := fmt.Sprintf("%s.namespaces[%d].nsid", where, j)
 			if seen[n.NSID] {
-				r.fail(at, "keep one", "namespace %d has a right already", n.NSID)
+				r.fail(at, "keep one", "namespace %d is listed twice", n.NSID)
 			}
 			seen[n.NSID] = true
 			if !exported[n.NSID] {
-				r.doubt(at, "is the number right?", "%s has no namespace %d", s.NQN, n.NSID)
+				r.doubt(at, "check the number", "%s has no namespace %d", s.NQN, n.NSID)
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func (r *reviewer) hosts(s *Subsystem, path string) {
 func twice[T comparable](r *reviewer, path string, list []T) {
 	for i, x := range list {
 		if slices.Contains(list[:i], x) {
-			r.fail(fmt.Sprintf("%s[%d]", path, i), "keep one", "%v is in the list already", x)
+			r.fail(fmt.Sprintf("%s[%d]", path, i), "keep one", "%v is listed twice", x)
 			return
 		}
 	}
@@ -221,16 +221,16 @@ func (r *reviewer) namespaces(s *Subsystem, number int) {
 		}
 		r.identity(n, where)
 		if n.File != nil && n.File.ReadOnly && n.File.Size > 0 {
-			r.fail(where.String()+".file.size", "leave it out", "a size cannot be given for a file that is only read")
+			r.fail(where.String()+".file.size", "leave it out", "a read-only file cannot have a size")
 		}
 		if n.RBD != nil && n.RBD.Size > 0 && (n.RBD.ReadOnly || strings.Contains(n.RBD.Image, "@")) {
-			r.fail(where.String()+".rbd.size", "leave it out", "a size cannot be given for an image that is only read")
+			r.fail(where.String()+".rbd.size", "leave it out", "a read-only image cannot have a size")
 		}
 		if n.Memory != nil && int64(n.Memory.Size)%int64(max(n.BlockSize, 512)) != 0 {
 			r.fail(where.String()+".memory.size", "", "%v is not a multiple of the block size, %d bytes", n.Memory.Size, max(n.BlockSize, 512))
 		}
 		if n.Memory != nil && n.Shared {
-			r.fail(where.String()+".shared", "leave it out", "memory belongs to one namespace")
+			r.fail(where.String()+".shared", "leave it out", "memory cannot be shared")
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (r *reviewer) numbers(s *Subsystem, number int) {
 	ids := make(map[int]int, len(s.Namespaces))
 	for i, n := range s.Namespaces {
 		if first, twice := ids[n.NSID]; twice {
-			r.fail(namespaceIndex{number, i}.String()+".nsid", "give it another number", "namespace %d is namespaces[%d] already", n.NSID, first)
+			r.fail(namespaceIndex{number, i}.String()+".nsid", "give it another number", "namespace %d is already namespaces[%d]", n.NSID, first)
 		} else {
 			ids[n.NSID] = i
 		}
@@ -285,7 +285,7 @@ func (r *reviewer) oneKind(n *Namespace, where namespaceIndex) {
 		r.fail(where.String(), "add file, block, memory or rbd", "nothing is exported")
 		return
 	}
-	r.fail(where.String(), "keep one", "%s are given together", strings.Join(kinds, " and "))
+	r.fail(where.String(), "keep one", "%s exclude each other", strings.Join(kinds, " and "))
 }
 
 // identity reports identifiers that two namespaces have: Linux ignores the second namespace.
@@ -306,7 +306,7 @@ func unique[K comparable](r *reviewer, users map[K]namespaceIndex, id K, where n
 		users[id] = where
 		return
 	}
-	r.fail(where.String()+field, "hosts ignore the second of two: give it another", "%s %s is that of %s", kind, text(), first.String()+field)
+	r.fail(where.String()+field, "hosts would ignore the second of the two: give it another", "%s %s is already used by %s", kind, text(), first.String()+field)
 }
 
 // backends reports files and devices that several namespaces export, unless all are shared and have the same
@@ -315,11 +315,11 @@ func (r *reviewer) backends() {
 	users := make(map[Path]namespaceIndex, r.count)
 	for i, s := range r.doc.Subsystems {
 		if s.State != "" {
-			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own")
+			r.once("file for state", string(s.State), fmt.Sprintf("subsystems[%d].state", i), "give each its own file")
 		}
 		for j, n := range s.Namespaces {
 			if n.Reservations != "" {
-				r.once("file for reservations", string(n.Reservations), fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "give each its own")
+				r.once("file for reservations", string(n.Reservations), fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j), "give each its own file")
 			}
 			p := n.Path()
 			if p == "" {
@@ -333,9 +333,9 @@ func (r *reviewer) backends() {
 			}
 			switch other := r.doc.Subsystems[first.subsystem].Namespaces[first.namespace]; {
 			case !other.Shared || !n.Shared:
-				r.fail(here.String(), "if the hosts coordinate their writes, set shared: true in both", "%s is exported by %s already", p, first)
+				r.fail(here.String(), "if the hosts coordinate their writes, set shared: true in both", "%s is already exported by %s", p, first)
 			case !other.SameStore(n):
-				r.fail(here.String(), "write the same for both", "%s is opened once, and %s has other options for it", p, first)
+				r.fail(here.String(), "give both the same options", "%s is opened only once, but %s has other options for it", p, first)
 			}
 		}
 	}
@@ -358,18 +358,18 @@ func (r *reviewer) reservations() {
 	}
 	for i, s := range r.doc.Subsystems {
 		if x := exports[s.State]; x != "" && s.State != "" {
-			r.fail(fmt.Sprintf("subsystems[%d].state", i), "name another file", "%s is what %s exports", s.State, x)
+			r.fail(fmt.Sprintf("subsystems[%d].state", i), "name another file", "%s is exported by %s", s.State, x)
 		}
 		for j, n := range s.Namespaces {
 			at := fmt.Sprintf("subsystems[%d].namespaces[%d].reservations", i, j)
 			if x := exports[n.Reservations]; x != "" && n.Reservations != "" {
-				r.fail(at, "name another file", "%s is what %s exports", n.Reservations, x)
+				r.fail(at, "name another file", "%s is exported by %s", n.Reservations, x)
 			}
 			if x := states[n.Reservations]; x != "" && n.Reservations != "" {
-				r.fail(at, "name another file", "%s is that of %s", n.Reservations, x)
+				r.fail(at, "name another file", "%s is also used as %s", n.Reservations, x)
 			}
 			if n.Memory != nil && n.Reservations != "" && !n.HasIdentity() {
-				r.doubt(at, "give the namespace a uuid", "memory has another identity at each start: then these are not its reservations, and it waits")
+				r.doubt(at, "give the namespace a uuid", "memory has a new identity at each start: the saved reservations would not be its own, and the namespace would wait")
 			}
 		}
 	}
@@ -384,10 +384,10 @@ func (r *reviewer) reports() {
 		case p == "":
 			return
 		case twice:
-			r.fail(path, "name another file", "%s is that of %s", p, user)
+			r.fail(path, "name another file", "%s is also used as %s", p, user)
 		default:
 			if user := r.user(p); user != "" {
-				r.fail(path, "name another file", "%s is that of %s", p, user)
+				r.fail(path, "name another file", "%s is also used as %s", p, user)
 			}
 		}
 		users[p] = path
@@ -443,7 +443,7 @@ func (r *reviewer) keys() {
 	}
 	one := func(p Path, path string) {
 		if key := keys[p]; key != "" {
-			r.fail(path, "name another file", "%s is that of %s", p, key)
+			r.fail(path, "name another file", "%s is also used as %s", p, key)
 		}
 	}
 	for i, s := range r.doc.Subsystems {
@@ -466,13 +466,13 @@ func (r *reviewer) console(c *Console) {
 	case encrypted && (c.TLS.Certificate == "" || c.TLS.Key == ""):
 		r.fail("console.tls", "name both", "a certificate without its key, or a key without its certificate")
 	case !encrypted && !c.Listen.Addr().Unmap().IsLoopback():
-		r.fail("console.tls", "name a certificate and its key, or listen on 127.0.0.1", "tokens would cross the network to %v as they are", c.Listen.Addr())
+		r.fail("console.tls", "name a certificate and its key, or listen on 127.0.0.1", "tokens would be sent to %v unencrypted", c.Listen.Addr())
 	}
 	if c.Tokens == "" {
-		r.fail("console.tokens", "name a file that nvmeof token create has made", "is missing")
+		r.fail("console.tokens", "name a file that nvmeof token create has written", "is missing")
 	}
 	if c.Listen == r.doc.Metrics.Listen {
-		r.fail("console.listen", "choose another port", "%v is that of metrics.listen", c.Listen)
+		r.fail("console.listen", "choose another port", "%v is also used as metrics.listen", c.Listen)
 	}
 }
 
@@ -513,11 +513,11 @@ func same[T comparable](a, b *T) bool {
 func (r *reviewer) referral(x *Referral, path string) {
 	r.once("referral", x.key(), path+".address", "keep one")
 	if x.Address.Addr().IsUnspecified() {
-		r.fail(path+".address", "give that of the other service", "address %v: hosts cannot connect to it", x.Address.Addr())
+		r.fail(path+".address", "give the address of the other service", "address %v: hosts cannot connect to it", x.Address.Addr())
 	}
 	for _, l := range r.doc.Listeners {
 		if l.Address == x.Address && x.Transport != "tcp" {
-			r.fail(path+".address", "take it out", "this target itself listens there: a referral names another discovery service")
+			r.fail(path+".address", "remove it", "this target itself listens there: a referral names another discovery service")
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (c *Congestion) check() Problems {
 	if hyper >= fast {
 		return nil
 	}
-	return Problems{{Path: "hyper-rounds", Text: fmt.Sprintf("%d is less than fast-rounds, which is %d", hyper, fast), Fix: fmt.Sprintf("at least %d", fast)}}
+	return Problems{{Path: "hyper-rounds", Text: fmt.Sprintf("%d is less than fast-rounds, which is %d", hyper, fast), Fix: fmt.Sprintf("use at least %d", fast)}}
 }
 
 // ParseCongestion parses parameters as given on a command line: NAME=VALUE, separated by commas. For a boolean,

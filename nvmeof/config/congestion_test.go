@@ -36,7 +36,7 @@ func TestParseCongestion(t *testing.T) {
 		"cnp-interval=-1s":                "cnp-interval: duration -1s",
 		"fast-rounds=0":                   "fast-rounds: 0 is too small; at least 1",
 		"fast-rounds=x":                   "fast-rounds: x is not a whole number",
-		"fast-rounds=60":                  "hyper-rounds: 50 is less than fast-rounds, which is 60; at least 60",
+		"fast-rounds=60":                  "hyper-rounds: 50 is less than fast-rounds, which is 60; use at least 60",
 		"fast-rounds=6,fast-rounds=7":     "fast-rounds: is given twice",
 		"ignore,increase-bytes=-1":        "increase-bytes: size -1",
 		"hyper-step=1Mbit,\x1b[31mred=\n": "unknown field ",

@@ -38,7 +38,7 @@ func TestCrowded(t *testing.T) {
 		"names in braces":     {"a: {" + filled("b,") + "}", fields},
 		"braces in a list":    {"a: [{b: 1},\n{" + filled("b: 1,\n") + "}]", fields},
 		"documents":           {filled("---\na: 1\n"), "more than 16 documents"},
-		"commas":              {"a: [" + filled(",") + "]", "nothing is between two commas"},
+		"commas":              {"a: [" + filled(",") + "]", "there is nothing between two commas"},
 		"a large list":        {strings.Repeat("- a\n", MaxText/4), "more than 1048576 names and values; write it as JSON"},
 		"a large list in one": {"a: [" + strings.Repeat("[],", MaxText/3-2) + "]", "more than 1048576 names and values"},
 	} {

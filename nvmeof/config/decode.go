@@ -195,7 +195,7 @@ func (d *decoder) unknown(f field, path string, fields []fieldInfo) {
 	for i := range fields {
 		names[i] = fields[i].name
 	}
-	fix := "there are " + strings.Join(names, ", ")
+	fix := "the fields are " + strings.Join(names, ", ")
 	if near := nvmeof.Nearest(strings.ToLower(strings.ReplaceAll(f.name, "_", "-")), names); near != "" {
 		fix = "did you mean " + near + "?"
 	}
@@ -248,11 +248,11 @@ func (d *decoder) number(n *node, to reflect.Value, path string, tags fieldInfo)
 		if octal, err := strconv.ParseInt(n.text, 8, 64); err == nil {
 			text = fmt.Sprintf(" is %d to some programs and %d to others", octal, i)
 		}
-		d.fail(n.at, path, nvmeof.Printable(n.text)+text, "write it without a zero in front")
+		d.fail(n.at, path, nvmeof.Printable(n.text)+text, "write it without leading zeros")
 		return
 	}
 	if len(tags.oneof) > 0 && !slices.Contains(tags.oneof, n.text) {
-		d.fail(n.at, path, fmt.Sprintf("%d is not possible", i), few(tags))
+		d.fail(n.at, path, fmt.Sprintf("%d is not allowed", i), few(tags))
 		return
 	}
 	if d.bounds(n, i, path, tags, func(n int64) string { return strconv.FormatInt(n, 10) }) {
@@ -265,7 +265,7 @@ func few(tags fieldInfo) string {
 	if len(tags.oneof) == 0 {
 		return ""
 	}
-	return "it is " + strings.Join(tags.oneof, " or ")
+	return "use " + strings.Join(tags.oneof, " or ")
 }
 
 // bounds reports a problem unless i is within the limits of the tags.
@@ -292,7 +292,7 @@ func (d *decoder) text(n *node, to reflect.Value, path string, tags fieldInfo) {
 	most, err := strconv.Atoi(tags.max)
 	switch {
 	case odd >= 0:
-		d.fail(n.at, path, nvmeof.Printable(n.text)+" has other characters than printable ASCII", "")
+		d.fail(n.at, path, nvmeof.Printable(n.text)+" has characters other than printable ASCII", "")
 	case n.text == "":
 		d.fail(n.at, path, "is empty", "leave it out for the default")
 	case err == nil && len(n.text) > most:

@@ -185,7 +185,7 @@ func (d *differ) replace(out, in int, c Change, old, now any, fields []FieldChan
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
-	c.Cause = "comes back with another " + strings.Join(names, ", ")
+	c.Cause = "is added again with another " + strings.Join(names, ", ")
 	d.addOrRemove(out, in, c, old, nil)
 	c.Cause = ""
 	d.addOrRemove(out, in, c, nil, now)

@@ -64,7 +64,7 @@ func TestDiff(t *testing.T) {
 		{"limits", []string{"version: 1\n", "version: 1\nlimits: {queues: 8}\n"}, []string{"change target: limits.queues 128 -> 8"}},
 		{"listener added", []string{"subsystems:\n", "  - {id: 2, address: \"192.0.2.1:4421\"}\nsubsystems:\n"}, []string{"add listener 2"}},
 		{"listener moved", []string{"192.0.2.1:4420", "192.0.2.1:4430"}, []string{
-			"remove listener 1 (comes back with another address)", "add listener 1"}},
+			"remove listener 1 (is added again with another address)", "add listener 1"}},
 		{"ANA", []string{"group: 2\n        state: inaccessible", "group: 3\n        state: change"}, []string{
 			"change ana-group 2 of listener 1: state inaccessible -> optimized", "change ana-group 3 of listener 1: state optimized -> change"}},
 		{"host", []string{"h1", "h3", "access: read", "access: none"}, []string{
@@ -76,11 +76,11 @@ func TestDiff(t *testing.T) {
 		{"grown", []string{"/a1", "/a1\n          size: 1GiB\n        ana-group: 2"}, []string{
 			"change namespace 1 of a: ana-group 1 -> 2", "change size of namespace 1 of a: file.size default -> 1GiB"}},
 		{"another file", []string{"/a1", "/a3"}, []string{
-			"remove namespace 1 of a (comes back with another file.path)", "add namespace 1 of a"}},
+			"remove namespace 1 of a (is added again with another file.path)", "add namespace 1 of a"}},
 		{"memory resized", []string{"memory:\n          size: 1MiB", "memory:\n          size: 2MiB"}, []string{
-			"remove namespace 2 of a (comes back with another memory.size); its data is lost", "add namespace 2 of a"}},
+			"remove namespace 2 of a (is added again with another memory.size); its data is lost", "add namespace 2 of a"}},
 		{"memory of another name", []string{"- nsid: 2\n", "- nsid: 2\n        uuid: 11111111-2222-3333-4444-555555555555\n"}, []string{
-			"remove namespace 2 of a (comes back with another uuid)", "add namespace 2 of a"}},
+			"remove namespace 2 of a (is added again with another uuid)", "add namespace 2 of a"}},
 		{"serial", []string{"  - nqn: a\n", "  - nqn: a\n    serial: s\n"}, []string{"change subsystem a: serial default -> s"}},
 		{"subsystem renamed", []string{"- nqn: a\n", "- nqn: b\n"}, []string{
 			"remove host h1 of a", "remove host h2 of a",
@@ -93,7 +93,7 @@ func TestDiff(t *testing.T) {
 			"change subsystem access of b: allow-any-host false -> true", "remove subsystem a"}},
 		{"referral", []string{"192.0.2.9:4420", "192.0.2.8:4420"}, []string{"remove referral 192.0.2.9:4420", "add referral 192.0.2.8:4420"}},
 		{"referral secured", []string{"192.0.2.9:4420", "192.0.2.9:4420\n    secure: true"}, []string{
-			"remove referral 192.0.2.9:4420 (comes back with another secure)", "add referral 192.0.2.9:4420"}},
+			"remove referral 192.0.2.9:4420 (is added again with another secure)", "add referral 192.0.2.9:4420"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := parsed(t, base), parsed(t, strings.NewReplacer(c.edit...).Replace(base))

@@ -54,7 +54,7 @@ func word[T ~string](to *T, b []byte, names []string) error {
 	if near := nvmeof.Nearest(strings.ToLower(s), names); near != "" {
 		return fmt.Errorf("%s is not known; did you mean %s?", nvmeof.Printable(s), near)
 	}
-	return fmt.Errorf("%s is not known; there are %s", nvmeof.Printable(s), strings.Join(names, ", "))
+	return fmt.Errorf("%s is not known; use one of %s", nvmeof.Printable(s), strings.Join(names, ", "))
 }
 
 func (v *Transport) UnmarshalText(b []byte) error   { return word(v, b, transports) }

@@ -97,7 +97,7 @@ func etcdAddress(text string) (string, error) {
 	}
 	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if n, err := strconv.ParseUint(port, 10, 16); bare == "" || err != nil || n == 0 || strings.ContainsAny(bare, "[]@?#% \t") {
-		return "", fmt.Errorf("address %s of etcd: want HOST or HOST:PORT", nvmeof.Printable(text))
+		return "", fmt.Errorf("etcd address %s: want HOST or HOST:PORT", nvmeof.Printable(text))
 	}
 	if strings.Contains(bare, ":") {
 		bare = "[" + bare + "]"
@@ -191,7 +191,7 @@ func (doc *Document) groupOf(nqn nvmeof.NQN, n *Namespace) int {
 func (r *reviewer) group(g *Gateways) {
 	if g.Store == "" {
 		if *g != (Gateways{}) {
-			r.fail("group.store", "name it, as etcd://192.0.2.1/NAME", "is missing")
+			r.fail("group.store", "give it, as in etcd://192.0.2.1/NAME", "is missing")
 		}
 		return
 	}
@@ -203,10 +203,10 @@ func (r *reviewer) group(g *Gateways) {
 		r.fail("group.gateway", "", "%v", err)
 	}
 	if store.Kind == "rados" && (g.TLS != (GroupTLS{}) || g.User != "" || g.PasswordFile != "") {
-		r.fail("group", "leave them out", "tls, user and password-file are etcd's")
+		r.fail("group", "leave them out", "tls, user and password-file are only for etcd")
 	}
 	if store.Kind == "etcd" && (g.Conf != "" || g.ID != "") {
-		r.fail("group", "leave them out", "conf and id are those of a Ceph cluster")
+		r.fail("group", "leave them out", "conf and id are only for a Ceph cluster")
 	}
 	if (g.TLS.Certificate == "") != (g.TLS.Key == "") {
 		r.fail("group.tls", "name both", "a certificate without its key, or a key without its certificate")
@@ -223,7 +223,7 @@ func (r *reviewer) group(g *Gateways) {
 			r.fail(fmt.Sprintf("subsystems[%d].state", i), "leave it out", "the state of a group's subsystems is in the group's store")
 		}
 		if s.MinControllerID > 0 || s.MaxControllerID > 0 {
-			r.fail(fmt.Sprintf("subsystems[%d]", i), "leave them out", "each gateway has a range of controller identifiers of its own")
+			r.fail(fmt.Sprintf("subsystems[%d]", i), "leave them out", "each gateway has its own range of controller identifiers")
 		}
 		for j, n := range s.Namespaces {
 			r.gatewayNamespace(s.NQN, n, namespaceIndex{i, j}, fences)
@@ -234,27 +234,27 @@ func (r *reviewer) group(g *Gateways) {
 // gatewayNamespace reports a namespace that only one gateway would have, or that two could write to.
 func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIndex, fences map[int]Fence) {
 	if n.Memory != nil {
-		r.fail(at.String()+".memory", "export an image of Ceph, a file or a device that all gateways have", "memory is in one gateway, and gone with it")
+		r.fail(at.String()+".memory", "export a Ceph image, or a file or device that all gateways have", "memory exists in one gateway only, and is lost with it")
 		return
 	}
 	if n.Reservations != "" {
 		r.fail(at.String()+".reservations", "leave it out", "the reservations of a group's namespaces are in the group's store")
 	}
 	if n.Shared {
-		r.fail(at.String()+".shared", "leave it out", "a namespace of a group has its store to itself")
+		r.fail(at.String()+".shared", "leave it out", "namespaces of a group cannot share a store")
 	}
 	fence := n.FenceOf()
 	switch {
 	case fence == "":
-		r.fail(at.String()+".fence", "write fence: lease if every gateway has the same storage there, and you accept that a gateway which the machine holds up can write late",
-			"nothing keeps a gateway that was given up from writing to %s", n.Path())
+		r.fail(at.String()+".fence", "set fence: lease if every gateway has the same storage there, and you accept that a gateway that its machine delays can write late",
+			"nothing prevents a gateway that was declared failed from writing to %s", n.Path())
 		return
 	case fence == FenceStorage && n.RBD == nil:
-		r.fail(at.String()+".fence", "write fence: lease", "the storage below %s cannot fence a gateway", n.Path())
+		r.fail(at.String()+".fence", "set fence: lease", "the storage of %s cannot fence a gateway", n.Path())
 		return
 	case n.File != nil && n.File.Buffered, n.Block != nil && n.Block.Buffered:
-		r.fail(at.String(), "leave buffered out",
-			"what hosts write to %s would be in the page cache of one gateway, which writes it later, also when another one serves it", n.Path())
+		r.fail(at.String(), "remove buffered",
+			"data that hosts write to %s would be in the page cache of one gateway, which could write it when another gateway already serves it", n.Path())
 	}
 	group := r.doc.groupOf(nqn, n)
 	switch other := fences[group]; other {
@@ -262,7 +262,7 @@ func (r *reviewer) gatewayNamespace(nqn nvmeof.NQN, n *Namespace, at namespaceIn
 		return
 	case "":
 	default:
-		r.fail(at.String()+".ana-group", "give it another", "ANA group %d moves as one, and has namespaces that the storage fences and others", group)
+		r.fail(at.String()+".ana-group", "give it another", "ANA group %d moves as a whole, but has namespaces with fence: storage and others with fence: lease", group)
 	}
 	fences[group] = fence
 }

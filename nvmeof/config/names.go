@@ -35,26 +35,26 @@ func (doc *Document) DoubtNames(known *Document) (doubts Problems) {
 		if old[n] {
 			return
 		}
-		if text, fix := doubtName(string(n)); text != "" {
+		if text, fix := nameWarning(string(n)); text != "" {
 			doubts = append(doubts, Problem{Path: path, Text: text, Fix: fix})
 		}
 	})
 	return doubts
 }
 
-// doubtName returns what is doubtful about a name, and what may have been meant.
-func doubtName(n string) (text, fix string) {
+// nameWarning returns what is doubtful about a name, and what may have been meant.
+func nameWarning(n string) (text, fix string) {
 	_, err := nvmeof.ParseNQN(n)
 	_, notUUID := uuid.Parse(n)
 	switch {
 	case strings.HasSuffix(n, ",") || strings.Contains(n, ",nqn."): // the specification does not forbid it
-		return nvmeof.Printable(n) + ": a comma is part of a name", "give each host, or subsystem, an entry of its own"
+		return nvmeof.Printable(n) + ": a comma is part of the name", "give each host, or subsystem, an entry of its own"
 	case err == nil:
 		return "", ""
 	case n == "*" || n == "any" || n == "all":
-		return err.Error(), "it is the name of one host; allow-any-host admits every one"
+		return err.Error(), "this is the name of one host; to allow every host, use allow-any-host"
 	case notUUID == nil:
-		return err.Error(), "a host's identifier is not its name: is it nqn.2014-08.org.nvmexpress:uuid:" + n + "? On a Linux host: cat /etc/nvme/hostnqn"
+		return err.Error(), "a host identifier is not an NQN; did you mean nqn.2014-08.org.nvmexpress:uuid:" + n + "? On a Linux host: cat /etc/nvme/hostnqn"
 	}
-	return err.Error(), "rename it, since some implementations take no other"
+	return err.Error(), "rename it, since some implementations reject such names"
 }

@@ -11,11 +11,11 @@ func TestDoubtfulHosts(t *testing.T) {
 	for name, want := range map[string]string{
 		host + id:               "",
 		"nqn.2014-08.org.x:a,b": "",
-		"nqn.2014-08.org.x:a,nqn.2014-08.org.x:b": "a comma is part of a name; give each host",
-		host + id + ",": "a comma is part of a name",
-		"*":             "allow-any-host admits every one",
-		"any":           "allow-any-host admits every one",
-		id:              "a host's identifier is not its name: is it " + host + id + "?",
+		"nqn.2014-08.org.x:a,nqn.2014-08.org.x:b": "a comma is part of the name; give each host",
+		host + id + ",": "a comma is part of the name",
+		"*":             "to allow every host, use allow-any-host",
+		"any":           "to allow every host, use allow-any-host",
+		id:              "a host identifier is not an NQN; did you mean " + host + id + "?",
 		"h1":            "rename it",
 	} {
 		_, warnings, err := Parse("f", []byte("version: 1\nsubsystems:\n  - nqn: nqn.2014-08.org.x:s\n    hosts: [{nqn: \""+name+"\"}]\n"))

@@ -67,7 +67,7 @@ const byteOrderMark = "\ufeff"
 func parseText(text []byte) (*node, *Problem) {
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) > MaxText {
-		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too long for a configuration", len(text)), Fix: "is it the right file?"}
+		return nil, &Problem{Text: fmt.Sprintf("%d bytes are too many for a configuration", len(text)), Fix: "is it the right file?"}
 	}
 	if isJSON(text) {
 		return parseJSON(text)

@@ -51,13 +51,13 @@ func TestNvmetcliFull(t *testing.T) {
 		got = append(got, w.String())
 	}
 	want := []string{
-		"c:5:5: hosts: host unused is allowed nowhere and left out",
-		"c:14:17: ports[0].addr.treq: required has no counterpart here and is left out",
-		"c:37:9: subsystems[0].namespaces[1]: namespace 2 is not enabled and left out",
-		"c:47:22: subsystems[0].attr.pi_enable: 1 has no counterpart here and is left out",
-		"c:47:72: subsystems[0].attr.version: 2.1 is left out; there are 1.2.1, 1.3, 1.4, 2.0; controllers report 2.0",
-		"c:50:5: subsystems[1]: subsystem nowhere is on no port and left out",
-		"c:52:13: future: is not known here and left out",
+		"c:5:5: hosts: host unused is not allowed by any subsystem, and is left out",
+		"c:14:17: ports[0].addr.treq: required has no counterpart here, and is left out",
+		"c:37:9: subsystems[0].namespaces[1]: namespace 2 is not enabled, and is left out",
+		"c:47:22: subsystems[0].attr.pi_enable: 1 has no counterpart here, and is left out",
+		"c:47:72: subsystems[0].attr.version: 2.1 is left out; supported versions are 1.2.1, 1.3, 1.4, 2.0; controllers report 2.0",
+		"c:50:5: subsystems[1]: subsystem nowhere is left out, since it is on no port",
+		"c:52:13: future: is unknown here, and is left out",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -70,7 +70,7 @@ func TestNvmetcliFull(t *testing.T) {
 func TestNvmetcliRefused(t *testing.T) {
 	text := string(read(t, "testdata/nvmet.json"))
 	for _, c := range []struct{ old, new, want string }{
-		{`"trtype": "rdma"`, `"none": ""`, "ports[0].addr.trtype: this target serves RDMA alone, and the transport is"},
+		{`"trtype": "rdma"`, `"none": ""`, "ports[0].addr.trtype: this target serves only RDMA, but the transport is"},
 		{`"traddr": "192.0.2.1"`, `"traddr": "224.0.0.1"`, "address 224.0.0.1: hosts cannot connect to it"},
 		{`"portid": 1,`, `"portid": 0,`, "ports[0].portid: 0 is out of range; use 1 to 65535"},
 		{`"grpid": 2`, `"grpid": 200`, "ana_groups[1].grpid: 200 is out of range; use 1 to 128"},
@@ -79,7 +79,7 @@ func TestNvmetcliRefused(t *testing.T) {
 		{`"path": "/srv/disk.img"`, `"path": "disk.img"`, "device.path: path disk.img is relative"},
 		{`"path": "/srv/disk.img",`, "", "subsystems[1].namespaces[0]: device.path is missing"}, // found by fuzzing
 		{`"nsid": 7`, `"nsid": "seven"`, "nsid: seven is not a number"},
-		{`"nqn": "testnqn"`, `"passthru": [{"enable": 1}], "nqn": "testnqn"`, "subsystems[0].passthru: the whole controller is passed through, which this target cannot"},
+		{`"nqn": "testnqn"`, `"passthru": [{"enable": 1}], "nqn": "testnqn"`, "subsystems[0].passthru: this target cannot pass a whole controller through"},
 		{`"ports": [`, `"ports": {`, "not JSON"},
 		{`"192.0.2.1",
         "treq": "not specified",
@@ -134,7 +134,7 @@ func TestNvmetcliOfSPDK(t *testing.T) {
 	_, err := ImportNvmetcli("c", []byte(`{"subsystems": [
   {"subsystem": "bdev", "config": [{"method": "bdev_aio_create", "params": {"name": "aio0", "filename": "/srv/disk.img"}}]},
   {"subsystem": "nvmf", "config": [{"method": "nvmf_create_subsystem", "params": {"nqn": "nqn.2016-06.io.spdk:disk"}}]}]}`), "/keys")
-	if err == nil || !strings.HasPrefix(err.Error(), "c:1:1: this is a configuration of SPDK, and not what nvmetcli saves") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.HasPrefix(err.Error(), "c:1:1: this is a configuration of SPDK, not of nvmetcli") || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
 }
@@ -172,11 +172,11 @@ func TestNvmetcliMixed(t *testing.T) {
 		got = append(got, text)
 	}
 	want := []string{
-		"ports[0]: this target serves RDMA alone: the port of transport tcp is left out; keep it with nvmetcli, or change it to rdma",
-		"ports[1].referrals[0]: is of transport fc and left out",
-		"ports[1].referrals[1]: is left out: it leads to a port of this target, which the discovery log lists anyway",
-		"ports[2].referrals[0]: differs from ports[1].referrals[2], which counts for all ports",
-		"subsystems[1]: subsystem tcp is on ports that are left out, and left out too",
+		"ports[0]: this target serves only RDMA: the port with transport tcp is left out; keep it with nvmetcli, or change it to rdma",
+		"ports[1].referrals[0]: has transport fc, and is left out",
+		"ports[1].referrals[1]: is left out: it refers to a port of this target, which the discovery log lists anyway",
+		"ports[2].referrals[0]: differs from ports[1].referrals[2], which is used for all ports",
+		"subsystems[1]: subsystem tcp is left out, since its ports are left out",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -194,7 +194,7 @@ referrals: [{address: 192.0.2.9, port-id: 7}]
 		t.Errorf("keys %v", in.Keys)
 	}
 	_, err = ImportNvmetcli("c", []byte(strings.ReplaceAll(nvmetMixed, `"trtype": "rdma"`, `"trtype": "tcp"`)), "/keys")
-	if err == nil || !strings.Contains(err.Error(), "ports: no port is of transport rdma") {
+	if err == nil || !strings.Contains(err.Error(), "ports: no port has transport rdma") {
 		t.Errorf("%v, want that nothing is left", err)
 	}
 }
@@ -203,7 +203,7 @@ referrals: [{address: 192.0.2.9, port-id: 7}]
 func TestNvmetcliUnable(t *testing.T) {
 	for edit, want := range map[string]string{
 		"access: write":                         "",
-		"access: read":                          "subsystems[0].hosts[1]: the kernel's target gives every allowed host all namespaces; take access and namespaces out",
+		"access: read":                          "subsystems[0].hosts[1]: the kernel's target gives every allowed host all namespaces; remove access and namespaces",
 		"key-file: /none":                       "/none: no such file",
 		"namespaces: [{nsid: 1, access: none}]": "gives every allowed host all namespaces",
 	} {

@@ -59,22 +59,22 @@ func ExportNvmetcli(doc *Document, readKey func(KeyFile) (string, error)) (text 
 		w.warn("congestion", "left out: the kernel's target leaves that to the RDMA device")
 	}
 	if len(doc.Sandbox.Paths) > 0 {
-		w.warn("sandbox", "left out: the kernel's target is no process")
+		w.warn("sandbox", "left out: the kernel's target is not a process")
 	}
 	if doc.Metrics != (Metrics{}) {
-		w.warn("metrics", "left out: the kernel's target serves none")
+		w.warn("metrics", "left out: the kernel's target serves no metrics")
 	}
 	if doc.Events != (Events{}) {
-		w.warn("events", "left out: the kernel's target keeps none")
+		w.warn("events", "left out: the kernel's target keeps no events")
 	}
 	if doc.Audit != (Audit{}) {
-		w.warn("audit", "left out: the kernel's target writes none")
+		w.warn("audit", "left out: the kernel's target writes no audit log")
 	}
 	if doc.Console != (Console{}) {
-		w.warn("console", "left out: the kernel's target has none")
+		w.warn("console", "left out: the kernel's target has no console")
 	}
 	if doc.Grouped() {
-		w.warn("group", "left out: the kernel's target has no gateways beside it")
+		w.warn("group", "left out: the kernel's target is not in a group of gateways")
 	}
 	if err := w.problems.err(); err != nil {
 		return nil, nil, err
@@ -114,11 +114,11 @@ func (w *nvmetWriter) hosts() []any {
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
 			if h.Access != "" && h.Access != "write" || len(h.Namespaces) > 0 {
-				w.fail(path, "take access and namespaces out", "the kernel's target gives every allowed host all namespaces")
+				w.fail(path, "remove access and namespaces", "the kernel's target gives every allowed host all namespaces")
 			}
 			if first := seen[h.NQN]; first != nil {
 				if first.KeyFile != h.KeyFile || first.ControllerKeyFile != h.ControllerKeyFile {
-					w.fail(path, "give it one key for all subsystems", "the kernel's target has one key per host, and %s has another elsewhere", h.NQN)
+					w.fail(path, "give it one key for all subsystems", "the kernel's target has one key per host, but %s has a different one in another subsystem", h.NQN)
 				}
 				continue
 			}
@@ -149,7 +149,7 @@ func (w *nvmetWriter) host(h *Host, path string) fields {
 		chap["dhgroup"] = string(h.DHGroups[0])
 	}
 	if len(h.Hashes) > 1 || len(h.DHGroups) > 1 {
-		w.warn(path, "the kernel's target has one hash and one group per host: the first ones")
+		w.warn(path, "the kernel's target has one hash and one DH group per host: the first ones are used")
 	}
 	if len(chap) > 0 {
 		out["dhchap"] = chap
@@ -228,7 +228,7 @@ func (w *nvmetWriter) referrals() []any {
 			kind = "tcp"
 		}
 		if x.NQN != "" && x.NQN != discoveryNQN {
-			w.warn(fmt.Sprintf("referrals[%d].nqn", i), "left out: the kernel's referrals have none")
+			w.warn(fmt.Sprintf("referrals[%d].nqn", i), "left out: the kernel's referrals have no NQN")
 		}
 		addr := address(x.Address, kind)
 		if x.PortID != 0 {
@@ -268,7 +268,7 @@ func (w *nvmetWriter) subsystems() []any {
 			w.warn(path+".refuse-duplicates", "left out: the kernel's target accepts a second connection of a host")
 		}
 		if s.State != "" {
-			w.warn(path+".state", "left out: the kernel's target counts anew when it starts, and forgets write protection")
+			w.warn(path+".state", "left out: the kernel's target does not keep counters and write protection across restarts")
 		}
 		hosts, namespaces := []string{}, []any{}
 		for _, h := range s.Hosts {
@@ -287,14 +287,14 @@ func (w *nvmetWriter) namespace(s *Subsystem, n *Namespace, path string) fields 
 	case n.Memory != nil:
 		w.fail(path, "use a file on a tmpfs", "the kernel's target cannot export memory")
 	case n.RBD != nil:
-		w.fail(path, "map it: rbd map "+n.RBD.Image+" makes a block device of it", "the kernel's target cannot export images of Ceph")
+		w.fail(path, "map it to a block device, and export that: rbd map "+n.RBD.Image, "the kernel's target cannot export images of Ceph")
 	case n.ReadOnly || n.File != nil && n.File.ReadOnly || n.Block != nil && n.Block.ReadOnly:
-		w.fail(path, "take read-only out", "hosts could write to it through the kernel's target")
+		w.fail(path, "remove read-only", "hosts could write to it through the kernel's target")
 	case n.File != nil && n.BlockSize != 4096:
-		w.fail(path, "keep it here", "the kernel's target serves files in blocks of 4096 bytes, in which the data of 512 is not found again")
+		w.fail(path, "keep it with this target", "the kernel's target serves files in blocks of 4096 bytes, and hosts could not use data that was written in blocks of 512")
 	}
 	if n.Reservations != "" {
-		w.warn(path+".reservations", "left out: the kernel's target forgets reservations when it ends")
+		w.warn(path+".reservations", "left out: the kernel's target does not keep reservations across restarts")
 	}
 	if n.EUI64 != (EUI64{}) {
 		w.warn(path+".eui64", "left out: the kernel's target has no EUI-64")

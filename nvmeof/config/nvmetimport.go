@@ -130,7 +130,7 @@ func (r *nvmetReader) known(n *node, where string, names ...string) {
 	}
 	for _, f := range n.fields {
 		if !slices.Contains(names, f.name) {
-			r.warn(f.value, join(where, f.name), "", "is not known here and left out")
+			r.warn(f.value, join(where, f.name), "", "is unknown here, and is left out")
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (r *nvmetReader) attributes(n *node, group, where string, table map[string]
 		read, ok := table[f.name]
 		switch {
 		case !ok:
-			r.warn(f.value, at, "", "has no counterpart here and is left out")
+			r.warn(f.value, at, "", "has no counterpart here, and is left out")
 		case f.value.kind == kindList || f.value.kind == kindObject:
 			r.fail(f.value, at, "", "is %v, want text", f.value.kind)
 		default:
@@ -159,7 +159,7 @@ func (r *nvmetReader) attributes(n *node, group, where string, table map[string]
 func (r *nvmetReader) only(values ...string) func(*node, string) {
 	return func(v *node, where string) {
 		if !slices.Contains(values, v.text) {
-			r.warn(v, where, "", "%s has no counterpart here and is left out", nvmeof.Printable(v.text))
+			r.warn(v, where, "", "%s has no counterpart here, and is left out", nvmeof.Printable(v.text))
 		}
 	}
 }
@@ -188,11 +188,11 @@ func (r *nvmetReader) value(to value) func(*node, string) {
 
 func (r *nvmetReader) root(n *node) {
 	if n.kind != kindObject {
-		r.fail(n, "", "is it nvmetcli's file?", "is %v, want an object", n.kind)
+		r.fail(n, "", "check that nvmetcli wrote the file", "is %v, want an object", n.kind)
 		return
 	}
 	if isSPDK(n) {
-		r.fail(n, "", noCounterpart, "this is a configuration of SPDK, and not what nvmetcli saves")
+		r.fail(n, "", noCounterpart, "this is a configuration of SPDK, not of nvmetcli")
 		return
 	}
 	r.known(n, "", "discovery", "hosts", "ports", "subsystems")
@@ -202,7 +202,7 @@ func (r *nvmetReader) root(n *node) {
 	r.objects(n, "hosts", "", r.host)
 	r.objects(n, "ports", "", r.port)
 	if ports := n.get("ports").list(); len(ports) > 0 && len(r.doc.Listeners) == 0 {
-		r.fail(n.get("ports"), "ports", "keep it with nvmetcli, or change a port to rdma", "no port is of transport rdma, which this target serves alone")
+		r.fail(n.get("ports"), "ports", "keep it with nvmetcli, or change a port to rdma", "no port has transport rdma, the only one that this target serves")
 		return
 	}
 	r.refer()
@@ -210,7 +210,7 @@ func (r *nvmetReader) root(n *node) {
 	r.groups()
 	for _, h := range n.get("hosts").list() {
 		if nqn := h.get("nqn"); nqn != nil && !r.usedHosts[nqn.text] {
-			r.warn(h, "hosts", "", "host %s is allowed nowhere and left out", nvmeof.Printable(nqn.text))
+			r.warn(h, "hosts", "", "host %s is not allowed by any subsystem, and is left out", nvmeof.Printable(nqn.text))
 		}
 	}
 }

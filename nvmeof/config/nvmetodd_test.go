@@ -37,7 +37,7 @@ func TestNvmetcliByHand(t *testing.T) {
 			t.Errorf("allow_any_host %s: %v, %v", on, in, err)
 		}
 		_, err = ImportNvmetcli("c", []byte(change(`"nqn": "b",`, `"nqn": "b", "passthru": [{"enable": `+on+`}],`)), "/keys")
-		if err == nil || !strings.Contains(err.Error(), "passed through") {
+		if err == nil || !strings.Contains(err.Error(), "pass a whole controller through") {
 			t.Errorf("passthru %s: %v", on, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 func (r *nvmetReader) port(n *node, where string) {
 	if kind := n.get("addr").get("trtype"); kind != nil && kind.text != "rdma" {
-		r.warn(kind, where, "keep it with nvmetcli, or change it to rdma", "this target serves RDMA alone: the port of transport %s is left out", nvmeof.Printable(kind.text))
+		r.warn(kind, where, "keep it with nvmetcli, or change it to rdma", "this target serves only RDMA: the port with transport %s is left out", nvmeof.Printable(kind.text))
 		r.each(n, "subsystems", where, func(s *node, _ string) { r.elsewhere[s.text] = true })
 		return
 	}
@@ -52,7 +52,7 @@ func (r *nvmetReader) size(to *Size) func(*node, string) {
 			return
 		}
 		if *to != 0 && *to != Size(n) {
-			r.warn(v, where, "", "%d is not that of an earlier port, which counts for all", n)
+			r.warn(v, where, "", "%d differs from that of an earlier port, which is used for all", n)
 			return
 		}
 		*to = Size(n)
@@ -67,7 +67,7 @@ func (r *nvmetReader) agreed(to *int, usual, low, high int) func(*node, string) 
 		switch {
 		case n == usual && *to == 0:
 		case *to != 0 && *to != n:
-			r.warn(v, where, "", "%d is not that of an earlier object, which counts for all", n)
+			r.warn(v, where, "", "%d differs from that of an earlier object, which is used for all", n)
 		default:
 			*to = n
 		}
@@ -103,7 +103,7 @@ func (r *nvmetReader) address(n *node, where string, referral *Referral) (a Addr
 	}
 	if kind != "rdma" {
 		r.fail(at, where+".addr.trtype", "keep those ports with nvmetcli, or change them to rdma",
-			"this target serves RDMA alone, and the transport is %s", nvmeof.Printable(kind))
+			"this target serves only RDMA, but the transport is %s", nvmeof.Printable(kind))
 		return a, kind
 	}
 	v, err := nvmeof.ParseAddress(addr, port)
@@ -117,7 +117,7 @@ func (r *nvmetReader) address(n *node, where string, referral *Referral) (a Addr
 
 func (r *nvmetReader) referral(n *node, where string) {
 	if !r.flag(n.get("enable"), where+".enable", true) {
-		r.warn(n, where, "", "is not enabled and left out")
+		r.warn(n, where, "", "is not enabled, and is left out")
 		return
 	}
 	x := new(Referral)
@@ -127,7 +127,7 @@ func (r *nvmetReader) referral(n *node, where string) {
 		x.Transport = "tcp"
 		kind.text = "rdma" // a referral to TCP is accepted, since it is only passed on
 	default:
-		r.warn(kind, where, "", "is of transport %s and left out", nvmeof.Printable(kind.text))
+		r.warn(kind, where, "", "has transport %s, and is left out", nvmeof.Printable(kind.text))
 		return
 	}
 	x.Address, _ = r.address(n, where, x)
@@ -136,7 +136,7 @@ func (r *nvmetReader) referral(n *node, where string) {
 			continue
 		}
 		if o.Referral != *x {
-			r.warn(n, where, "", "differs from %s, which counts for all ports", o.where)
+			r.warn(n, where, "", "differs from %s, which is used for all ports", o.where)
 		}
 		return
 	}
@@ -155,7 +155,7 @@ type foundReferral struct {
 func (r *nvmetReader) refer() {
 	for _, x := range r.referrals {
 		if x.Transport != "tcp" && slices.ContainsFunc(r.doc.Listeners, func(l *Listener) bool { return l.Address == x.Address }) {
-			r.warn(x.n, x.where, "", "is left out: it leads to a port of this target, which the discovery log lists anyway")
+			r.warn(x.n, x.where, "", "is left out: it refers to a port of this target, which the discovery log lists anyway")
 			continue
 		}
 		r.doc.Referrals = append(r.doc.Referrals, &x.Referral)

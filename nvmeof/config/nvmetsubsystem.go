@@ -39,16 +39,16 @@ func (r *nvmetReader) subsystem(n *node, where string) {
 	if p := n.get("passthru"); p != nil {
 		for _, x := range append(p.list(), p) {
 			if r.flag(x.get("enable"), where+".passthru.enable", false) {
-				r.fail(x, where+".passthru", "export the device as a block namespace", "the whole controller is passed through, which this target cannot")
+				r.fail(x, where+".passthru", "export the device as a block namespace", "this target cannot pass a whole controller through")
 			}
 		}
 	}
 	switch s.Listeners = r.linked[string(s.NQN)]; {
 	case len(s.Listeners) == 0 && r.elsewhere[string(s.NQN)]:
-		r.warn(n, where, "", "subsystem %s is on ports that are left out, and left out too", nvmeof.Printable(string(s.NQN)))
+		r.warn(n, where, "", "subsystem %s is left out, since its ports are left out", nvmeof.Printable(string(s.NQN)))
 		return
 	case len(s.Listeners) == 0:
-		r.warn(n, where, "", "subsystem %s is on no port and left out", nvmeof.Printable(string(s.NQN)))
+		r.warn(n, where, "", "subsystem %s is left out, since it is on no port", nvmeof.Printable(string(s.NQN)))
 		return
 	case len(s.Listeners) == len(r.doc.Listeners):
 		s.Listeners = nil // all listeners
@@ -65,7 +65,7 @@ func (r *nvmetReader) version(to *NVMeVersion) func(*node, string) {
 			text = short
 		}
 		if to.UnmarshalText([]byte(text)) != nil {
-			r.warn(v, where, "controllers report 2.0", "%s is left out; there are %s", nvmeof.Printable(v.text), strings.Join(versions, ", "))
+			r.warn(v, where, "controllers report 2.0", "%s is left out; supported versions are %s", nvmeof.Printable(v.text), strings.Join(versions, ", "))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (r *nvmetReader) namespace(s *Subsystem, n *node, where string) {
 		r.number(&x.NSID, 1, 4096)(id, where+".nsid")
 	}
 	if !r.flag(n.get("enable"), where+".enable", true) {
-		r.warn(n, where, "", "namespace %d is not enabled and left out", x.NSID)
+		r.warn(n, where, "", "namespace %d is not enabled, and is left out", x.NSID)
 		return
 	}
 	r.attributes(n, "ana", where, map[string]func(*node, string){"grpid": r.number(&x.ANAGroup, 1, 128)})

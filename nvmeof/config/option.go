@@ -84,12 +84,12 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 	case strings.HasPrefix(what, RBDPrefix):
 		n.RBD, kind = &RBD{Image: strings.TrimPrefix(what, RBDPrefix)}, "rbd"
 		if n.RBD.Image == "" {
-			return nil, errors.New("rbd: needs an image, as in rbd:POOL/IMAGE; a file of that name is written ./rbd: with its path")
+			return nil, errors.New("rbd: an image is missing, as in rbd:POOL/IMAGE; for a file of that name, write ./rbd:")
 		}
 	case what == "mem":
-		return nil, errors.New("memory needs a size, as in mem:1GiB; a file of that name is ./mem")
+		return nil, errors.New("memory needs a size, as in mem:1GiB; for a file of that name, write ./mem")
 	case what == "":
-		return nil, errors.New("it names nothing: give mem:SIZE, rbd:POOL/IMAGE, a file's path or a block device")
+		return nil, errors.New("it is empty: give mem:SIZE, rbd:POOL/IMAGE, a file's path or a block device")
 	default:
 		path, err := here.Abs(what)
 		if err == nil {
@@ -138,7 +138,7 @@ func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error
 		if near := nvmeof.Nearest(name, names); near != "" {
 			fix = "; did you mean " + near + "?"
 		}
-		return fmt.Errorf("unknown option %s; there are %s%s", nvmeof.Printable(name), strings.Join(names, ", "), fix)
+		return fmt.Errorf("unknown option %s; the options are %s%s", nvmeof.Printable(name), strings.Join(names, ", "), fix)
 	}
 	path, of := option.path(kind)
 	if path == "" {
@@ -151,7 +151,7 @@ func (n *Namespace) exportOption(s, kind string, abs func(string) (string, error
 	}
 	if t == reflect.TypeFor[Path]() {
 		if text == "" {
-			return fmt.Errorf("%s names no file: give %[1]s=FILE", name)
+			return fmt.Errorf("%s has no value: give %[1]s=FILE", name)
 		}
 		if value.text, err = abs(text); err != nil {
 			return err

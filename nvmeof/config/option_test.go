@@ -40,15 +40,15 @@ func TestParseExport(t *testing.T) {
 		}
 	}
 	for s, text := range map[string]string{
-		"":                   "names nothing",
-		"mem":                "a file of that name is ./mem",
+		"":                   "it is empty",
+		"mem":                "for a file of that name, write ./mem",
 		"mem:":               "size",
 		"rbd:":               "rbd:POOL/IMAGE",
 		"rbd:p/i,thin":       "not of images of Ceph",
 		"mem:1MiB,bs=1k":     "512 or 4096",
 		"mem:1MiB,bs=1024":   "512 or 4096",
 		"x,sice=1GiB":        "did you mean size?",
-		"x,rw":               "there are ana-group, bs, buffered, conf, engine, eui64, fence, force, id, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
+		"x,rw":               "the options are ana-group, bs, buffered, conf, engine, eui64, fence, force, id, nguid, read-only, refuse-reservations, resv, ro, shared, size, thin, uuid",
 		"x,":                 "unknown option",
 		"x,size=0":           "size 0: write it as",
 		"x,resv=":            "resv=FILE",

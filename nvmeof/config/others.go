@@ -1,7 +1,7 @@
 package config
 
 // noCounterpart is the advice for a file that cannot be converted to a document.
-const noCounterpart = "it has no counterpart here: write a configuration, as nvmeof target schema describes it"
+const noCounterpart = "it cannot be converted: write a configuration, as described by nvmeof target schema"
 
 // ofOthers returns a problem if a file is the configuration of another target, else nil. Otherwise each of its
 // fields would be a problem of its own.
@@ -10,11 +10,11 @@ func ofOthers(n *node) *Problem {
 	case n.kind != kindObject || n.get("version") != nil:
 		return nil
 	case isSPDK(n):
-		return &Problem{At: n.at, Text: "this is a configuration of SPDK, and none of this target", Fix: noCounterpart}
+		return &Problem{At: n.at, Text: "this is a configuration of SPDK, not of this target", Fix: noCounterpart}
 	case n.get("ports") != nil:
 		return &Problem{
-			At: n.at, Text: "this is what nvmetcli saves of the kernel's target, and no configuration of this one",
-			Fix: "nvmeof target import FILE makes one of it",
+			At: n.at, Text: "this is a configuration of the kernel's target, saved by nvmetcli",
+			Fix: "convert it with nvmeof target import FILE",
 		}
 	}
 	return nil

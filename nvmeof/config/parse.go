@@ -146,7 +146,7 @@ func parseInto(file string, text []byte, to any) (*decoder, error) {
 	if p != nil {
 		p.File = file
 		if whole && p.Text == emptyText {
-			p.Fix = "it begins with version: 1"
+			p.Fix = "begin it with version: 1"
 		}
 		return nil, Problems{*p}
 	}

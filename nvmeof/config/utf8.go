@@ -10,7 +10,7 @@ import (
 
 // errNotUTF8 is the error of text that is not UTF-8. Parsers would replace invalid bytes by U+FFFD, and the
 // document would name a file other than the intended one.
-var errNotUTF8 = errors.New("this is not UTF-8: write it so, and rename a file whose name is not, or give a symbolic link")
+var errNotUTF8 = errors.New("this is not UTF-8: convert it; if the name of a file is not UTF-8, rename the file, or give a symbolic link to it")
 
 // notUTF8 returns a problem at the first byte that is not UTF-8, or nil.
 func notUTF8(text []byte) *Problem {

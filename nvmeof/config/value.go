@@ -97,7 +97,7 @@ func (a *Address) UnmarshalText(b []byte) error {
 	case err != nil:
 		return fmt.Errorf("%w: write it as 192.0.2.1, 192.0.2.1:4420 or [2001:db8::1]:4420", err)
 	case v.Addr().IsMulticast():
-		return fmt.Errorf("address %v: hosts cannot connect to it, give one that the machine has", v.Addr())
+		return fmt.Errorf("address %v: hosts cannot connect to it; give an address of this machine", v.Addr())
 	}
 	a.AddrPort = v
 	return nil
@@ -163,7 +163,7 @@ func parseHex(to []byte, what string, b []byte) error {
 // A Path is an absolute path in its shortest form.
 type Path string
 
-var errVariable = errors.New("variables are replaced in key files' paths only; write the path out")
+var errVariable = errors.New("variables are only replaced in the paths of key files; write the path in full")
 
 func (p *Path) UnmarshalText(b []byte) error {
 	s := string(b)
@@ -185,9 +185,9 @@ func checkPath(s string) error {
 	case strings.ContainsRune(s, 0):
 		return fmt.Errorf("path %s contains a zero byte", nvmeof.Printable(s))
 	case !utf8.ValidString(s): // documents and the API are UTF-8
-		return fmt.Errorf("path %s is not UTF-8, and a document would name another file; rename it, or give a symbolic link", nvmeof.Printable(s))
+		return fmt.Errorf("path %s is not UTF-8, so a document would name another file; rename it, or give a symbolic link", nvmeof.Printable(s))
 	case !path.IsAbs(s):
-		return fmt.Errorf("path %s is relative; write it from /", nvmeof.Printable(s))
+		return fmt.Errorf("path %s is relative; give an absolute path", nvmeof.Printable(s))
 	case path.Clean(s) != s:
 		return fmt.Errorf("path %s is not in its shortest form; write %s", nvmeof.Printable(s), nvmeof.Printable(path.Clean(s)))
 	}
@@ -224,7 +224,7 @@ func (k KeyFile) Expand(getenv func(string) string) (string, error) {
 		}
 		value := getenv(name)
 		if value == "" {
-			return "", fmt.Errorf("path %s: the environment has no %s", nvmeof.Printable(string(k)), nvmeof.Printable(name))
+			return "", fmt.Errorf("path %s: the environment variable %s is not set", nvmeof.Printable(string(k)), nvmeof.Printable(name))
 		}
 		out, rest = out+value, tail
 	}

@@ -25,7 +25,7 @@ func parseYAML(text []byte) (n *node, p *Problem) {
 		return nil, &Problem{Text: errDeep.Error()}
 	}
 	if separators(text) > maxSeparators {
-		return nil, &Problem{Text: fmt.Sprintf("more than %d names and values", maxSeparators), Fix: "write it as JSON, which takes less to read"}
+		return nil, &Problem{Text: fmt.Sprintf("more than %d names and values", maxSeparators), Fix: "write it as JSON, which takes less memory to parse"}
 	}
 	// The library panics on some texts that are not YAML. Its issue tracker lists several.
 	defer func() {
@@ -124,7 +124,7 @@ func crowded(tokens token.Tokens) *Problem {
 			brackets = brackets[:max(len(brackets)-1, 0)]
 		case token.CollectEntryType:
 			if i > 0 && tokens[i-1].Type == token.CollectEntryType {
-				return &Problem{At: positionOf(t), Text: "nothing is between two commas", Fix: "remove one"}
+				return &Problem{At: positionOf(t), Text: "there is nothing between two commas", Fix: "remove one"}
 			}
 			if n := len(brackets); n > 0 && brackets[n-1] >= 0 {
 				brackets[n-1]++
@@ -213,8 +213,8 @@ func fromYAML(n ast.Node, depth int) (*node, *Problem) {
 	case *ast.MappingValueNode:
 		return out, out.addFields([]*ast.MappingValueNode{n}, depth)
 	default:
-		return nil, &Problem{At: out.at, Text: "YAML of a kind that is not used here (" + strings.ToLower(n.Type().YAMLName()) + ")",
-			Fix: "write the value out"}
+		return nil, &Problem{At: out.at, Text: "unsupported kind of YAML (" + strings.ToLower(n.Type().YAMLName()) + ")",
+			Fix: "write the value in full"}
 	}
 	return out, nil
 }
@@ -249,7 +249,7 @@ func (out *node) addFields(values []*ast.MappingValueNode, depth int) *Problem {
 			return p
 		}
 		if key.kind == kindList || key.kind == kindObject {
-			return &Problem{At: key.at, Text: "the name of a field is " + key.kind.String(), Fix: "names are words"}
+			return &Problem{At: key.at, Text: "the name of a field is " + key.kind.String(), Fix: "use a word"}
 		}
 		out.fields = append(out.fields, field{key.text, key.at, value})
 	}

@@ -18,8 +18,8 @@ const expelTimeout = 10 * time.Second
 // A grant is the body of a request that allows a host to use a namespace.
 type grant struct {
 	Access   config.Access `json:"access,omitzero" default:"write" doc:"write or read. Default write."`
-	Only     bool          `json:"only,omitzero" default:"false" doc:"Refuse it (in-use) while another host may use the namespace, and what others are to be granted of it as long as the host has it. Default false."`
-	NoWriter bool          `json:"no-writer,omitzero" default:"false" doc:"Refuse it (in-use) while another host may write to the namespace, and what others are to be granted to write as long as the host has it. Default false."`
+	Only     bool          `json:"only,omitzero" default:"false" doc:"Exclusive use: refuse the grant (in-use) while another host may use the namespace, and later grants to other hosts while this host has it. Default false."`
+	NoWriter bool          `json:"no-writer,omitzero" default:"false" doc:"Refuse the grant (in-use) while another host may write to the namespace, and later grants of write access to other hosts while this host has it. Default false."`
 }
 
 // A GrantedError reports that a namespace cannot be granted to one host alone, or erased, since other hosts may use
@@ -35,7 +35,7 @@ func (e *GrantedError) Error() string {
 	if len(e.Hosts) > 0 {
 		who = "host " + string(e.Hosts[0])
 	}
-	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, who)
+	return fmt.Sprintf("namespace %d of %s may be used by %s: withdraw that access first; nothing was changed", e.NSID, e.Subsystem, who)
 }
 
 // An AloneError reports that a namespace cannot be granted to a host because of another host's grant. That grant
@@ -48,11 +48,11 @@ type AloneError struct {
 }
 
 func (e *AloneError) Error() string {
-	what := "with no other that writes to it"
+	what := "as its only writer"
 	if e.Only {
-		what = "alone"
+		what = "exclusively"
 	}
-	return fmt.Sprintf("namespace %d of %s was granted to host %s %s: withdraw that first; nothing was changed", e.NSID, e.Subsystem, e.Host, what)
+	return fmt.Sprintf("namespace %d of %s was granted to host %s %s: withdraw that access first; nothing was changed", e.NSID, e.Subsystem, e.Host, what)
 }
 
 // Granted returns the hosts that a subsystem names and that may use a namespace.
@@ -69,7 +69,7 @@ func Granted(s *config.Subsystem, nsid int) (names []nvmeof.NQN) {
 // unless the subsystem allows any host: then it keeps the access that it had without being named.
 func grantTo(s *config.Subsystem, nsid int, host nvmeof.NQN, g grant) error {
 	if g.Access == "none" {
-		return config.Problems{{Text: "access: none is no access", Fix: "DELETE withdraws what the host has"}}
+		return config.Problems{{Text: "access: none cannot be granted", Fix: "use DELETE to withdraw the host's access"}}
 	}
 	if err := excluded(s, nsid, host, g); err != nil {
 		return err
@@ -160,7 +160,7 @@ func Expel(m *Manager, nqn nvmeof.NQN, nsid int, host nvmeof.NQN) error {
 func accessRoutes() []route {
 	const base = "/v1/subsystems/{nqn}/namespaces/{nsid}/hosts"
 	return []route{
-		{"PUT", base + "/{host}", "grantNamespace", "Allow a host to use a namespace, without access to others of the subsystem", namespaceOptions, grant{}, Result{}, false,
+		{"PUT", base + "/{host}", "grantNamespace", "Allow a host to use a namespace. A host that is added by this may use no other namespace of the subsystem", namespaceOptions, grant{}, Result{}, false,
 			func(c *call) (any, error) {
 				var g grant
 				if err := config.ParsePart("", c.body, &g); err != nil {
@@ -173,7 +173,7 @@ func accessRoutes() []route {
 					return grantTo(s, nsid, host, g)
 				})
 			}},
-		{"DELETE", base + "/{host}", "withdrawNamespace", "Take a namespace from a host, also from one that has it no more: its commands there are aborted, and this is answered when the last has ended (failed, if a store does not end them within 10 s; ask again). In a group it is answered when that is so at all gateways", namespaceOptions, nil, Result{}, false,
+		{"DELETE", base + "/{host}", "withdrawNamespace", "Withdraw a host's access to a namespace, and abort its commands there; also for a host that has no access any more. The response is sent when the last of the commands has ended, in a group at all gateways. If a store does not complete them within 10 s, it is an error (failed): repeat the request", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) {
 				answer, err := c.editAccess(func(s *config.Subsystem, nsid int, host nvmeof.NQN) error {
 					withdrawFrom(s, nsid, host)
@@ -188,7 +188,7 @@ func accessRoutes() []route {
 				}
 				return answer, followed(c.context, c.manager, NamespaceRef{nvmeof.NQN(c.path("nqn")), nsid})
 			}},
-		{"DELETE", base, "withdrawNamespaceFromAll", "Take a namespace from all hosts that are named, and end what hosts have under way that may not use it, as withdrawNamespace does", namespaceOptions, nil, Result{}, false,
+		{"DELETE", base, "withdrawNamespaceFromAll", "Withdraw the access of all listed hosts to a namespace, and abort the commands of hosts that may not use it, as withdrawNamespace does", namespaceOptions, nil, Result{}, false,
 			func(c *call) (any, error) { return c.withdrawAll() }},
 	}
 }

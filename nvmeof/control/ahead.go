@@ -72,7 +72,7 @@ func awaitAhead(ctx context.Context, m *Manager, group capsule.ANAGroup) error {
 		select {
 		case <-a.ended:
 		case <-ctx.Done():
-			return fmt.Errorf("ANA group %d is given back, and %s is being opened: %w", group, exportName(a.as), ctx.Err())
+			return fmt.Errorf("ANA group %d is released, but %s is still being opened: %w", group, exportName(a.as), ctx.Err())
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func (s *stores) takeAhead(key storeKey, n *config.Namespace) (*heldStore, error
 		return h, a.err
 	}
 	if err := s.last(h.as.Path(), h.close); err != nil {
-		s.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
+		s.log.Warn("closing an unused store failed", zap.String("export", exportName(h.as)), zap.Error(err))
 	}
 	return nil, nil
 }

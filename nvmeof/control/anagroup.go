@@ -45,7 +45,7 @@ func announceForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config
 	m.foreign[at] = f
 	if err != nil {
 		f.why = err.Error()
-		m.log.Warn("size of a namespace that another target serves is not known, and hosts find it not ready", zap.String("subsystem", string(at.nqn)),
+		m.log.Warn("size of a namespace that another target serves is not known, so the namespace is not ready for hosts here", zap.String("subsystem", string(at.nqn)),
 			zap.Int("nsid", at.nsid), zap.String("export", exportName(n)), zap.Error(err))
 		f.cancel = retry(m, func(ctx context.Context) bool { return probeAgain(ctx, m, at) })
 	}
@@ -150,7 +150,7 @@ func refreshed(m *Manager, at namespaceKey, n *config.Namespace, p Probed) {
 		err = s.AwaitNamespace(awayConfig(m, at.nqn, n))
 	}
 	if err != nil {
-		m.log.Warn("hosts are not notified of a namespace that has changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		m.log.Warn("hosts could not be notified of a namespace that changed at another target", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
 }
 
@@ -302,7 +302,7 @@ func (all openedStores) close(m *Manager) {
 		}
 	}
 	if err := m.stores.settle(); err != nil {
-		m.log.Warn("closing what is not used after all", zap.Error(err))
+		m.log.Warn("closing an unused store failed", zap.Error(err))
 	}
 }
 
@@ -420,8 +420,8 @@ func closeForeign(m *Manager, group capsule.ANAGroup) error {
 	m.mu.Unlock()
 	failed := m.stores.faults.leave(unused)
 	if err = errors.Join(failed, m.stores.closeAll(unused), err); err != nil {
-		err = fmt.Errorf("ANA group %d is given back, and what it exports was not closed in order: %w", group, err)
-		m.log.Error("closing what a group exports", zap.Uint32("group", uint32(group)), zap.Error(err))
+		err = fmt.Errorf("ANA group %d is released, but its stores were not closed cleanly: %w", group, err)
+		m.log.Error("closing the stores of an ANA group failed", zap.Uint32("group", uint32(group)), zap.Error(err))
 	}
 	return err
 }
@@ -488,7 +488,7 @@ func freed(m *Manager, group capsule.ANAGroup) map[namespaceKey]*config.Namespac
 func becomeForeign(m *Manager, s *target.Subsystem, at namespaceKey, n *config.Namespace) {
 	if m.forget(at) { // its store was not open
 		if err := announceForeign(m, s, at, n); err != nil {
-			m.log.Warn("hosts are not notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+			m.log.Warn("hosts could not be notified of a namespace that another target serves", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 		}
 		return
 	}

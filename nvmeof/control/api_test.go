@@ -121,7 +121,7 @@ func TestAPIChanges(t *testing.T) {
 	r.do("DELETE", "/v1/subsystems/a/namespaces/1", "", nil)
 	r.do("DELETE", "/v1/subsystems/a/hosts/h1", "", nil)
 	r.do("PATCH", "/v1/subsystems/a", `{"listeners": [1]}`, nil)
-	if err := r.client.Do(t.Context(), "DELETE", "/v1/listeners/1", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "subsystem a is on listener 1 alone; set its") {
+	if err := r.client.Do(t.Context(), "DELETE", "/v1/listeners/1", nil, nil, nil); err == nil || !strings.Contains(err.Error(), "subsystem a is exposed on listener 1 only; first set") {
 		t.Errorf("%v: the subsystem would be everywhere", err)
 	}
 	r.do("DELETE", "/v1/subsystems/a", "", nil)
@@ -156,9 +156,9 @@ func TestAPIErrors(t *testing.T) {
 		{"POST", "/v1/subsystems", "", CodeInvalid, "1:1: nqn is missing"},
 		{"POST", "/v1/subsystems", "[", CodeInvalid, "the body is not a JSON object"},
 		{"PUT", "/v1/config", "version: 1\n", CodeInvalid, "the body is not a JSON object"},
-		{"PATCH", "/v1/subsystems/a", `{"nqn": "b"}`, CodeInvalid, "subsystem a cannot become b; remove it, and add another"},
+		{"PATCH", "/v1/subsystems/a", `{"nqn": "b"}`, CodeInvalid, "subsystem a cannot be renamed to b; remove it, and add another"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/../x"}}`, CodeInvalid, "is not in its shortest form"},
-		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is exported by subsystems[0].namespaces[0] already"},
+		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/a1"}}`, CodeInvalid, "is already exported by subsystems[0].namespaces[0]"},
 		{"POST", "/v1/subsystems/a/namespaces", `{"nsid": 3, "file": {"path": "DIR/none"}}`, CodeFailed, "everything is as it was before"},
 		{"POST", "/v1/subsystems/a/namespaces/9/pause", `{}`, CodeNotFound, "namespace 9 does not exist; there is 1"},
 		{"POST", "/v1/subsystems/a/namespaces/999/clear-fault", "", CodeNotFound, "namespace 999 does not exist; there is 1, 2"},
@@ -208,24 +208,24 @@ func TestAPIStates(t *testing.T) {
 	one, two := "/v1/subsystems/a/namespaces/1/", "/v1/subsystems/a/namespaces/2/"
 	call("POST", one+"resume", "", http.StatusConflict, "it is not paused")
 	call("POST", one+"clear-fault", "", http.StatusConflict, "has not failed")
-	call("POST", one+"pause", `{"limit": "26s"}`, http.StatusBadRequest, "26s is not more than 0s and at most 25s")
+	call("POST", one+"pause", `{"limit": "26s"}`, http.StatusBadRequest, "limit: 26s: want more than 0s and at most 25s")
 	call("POST", one+"pause", "", http.StatusOK, "{}")
 	call("POST", one+"pause", "", http.StatusConflict, "is paused already")
 	call("POST", one+"resume", "", http.StatusOK, "{}")
 	for _, verb := range []string{"pause", "resume", "clear-fault"} {
-		call("POST", two+verb, "", http.StatusConflict, "it waits for what it exports: ")
+		call("POST", two+verb, "", http.StatusConflict, "it waits for its store: ")
 	}
 	call("POST", "/v1/subsystems/a/namespaces/9/resume", "", http.StatusNotFound, "namespace 9 does not exist")
 	call("GET", "/v1/reservations", "", http.StatusOK, "[]")
 	call("DELETE", one+"reservation", "", http.StatusOK, "{}")
 	call("DELETE", one+"reservation/h1", "", http.StatusNotFound, "registrant h1 does not exist; there is none")
 	call("DELETE", one+"reservation/", "", http.StatusNotFound, "")
-	call("DELETE", two+"reservation", "", http.StatusConflict, "it waits for what it exports: ")
+	call("DELETE", two+"reservation", "", http.StatusConflict, "it waits for its store: ")
 	call("DELETE", one+"reservation?save=true", "", http.StatusBadRequest, "save")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
-	call("POST", "/v1/keys/reread", "", http.StatusConflict, "keys are as before: ")
+	call("POST", "/v1/keys/reread", "", http.StatusConflict, "no key was read again, and the previous keys are kept: ")
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
@@ -268,7 +268,7 @@ func TestSocket(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := Listen(r.path); err == nil || !strings.Contains(err.Error(), "another target is served at "+r.path) {
+	if _, err := Listen(r.path); err == nil || !strings.Contains(err.Error(), "another target uses "+r.path) {
 		t.Errorf("%v beside another", err)
 	}
 	file := filepath.Join(r.dir, "file")
@@ -286,7 +286,7 @@ func TestSocket(t *testing.T) {
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
 	var connect *ConnectError
-	if err := NewClient(stale).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no target is served at") {
+	if err := NewClient(stale).Do(t.Context(), "GET", "/v1/status", nil, nil, nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no target responds at") {
 		t.Errorf("%v where nobody serves", err)
 	}
 	s := r.serve(stale)

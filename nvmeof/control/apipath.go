@@ -29,7 +29,7 @@ func direct(next http.Handler, refuse func(http.ResponseWriter, *http.Request, e
 		path := strings.TrimSuffix(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "/") // a slash at the end is harmless
 		for part := range strings.SplitSeq(path, "/") {
 			if part == "" && path != "" || part == "." || part == ".." {
-				refuse(w, q, config.Problems{{Text: "the path has a part that is empty, . or ..", Fix: "give the name that is missing; one of dots is written as %2E"}})
+				refuse(w, q, config.Problems{{Text: "a segment of the path is empty, . or ..", Fix: "add the missing name; write a dot in such a name as %2E"}})
 				return
 			}
 		}

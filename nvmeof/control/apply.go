@@ -156,7 +156,7 @@ func mayBegin(m *Manager, o Options) error {
 		return nil
 	}
 	if err := o.stays(); err != nil {
-		return fmt.Errorf("nobody waits for the change any more, and nothing was changed: %w", err)
+		return fmt.Errorf("the client no longer waits for the change; nothing was changed: %w", err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (m *Manager) perform(changes []config.Change, o Options) error {
 	defer func() { // an error of the cleanup does not make the change fail
 		m.stores.asked = nil
 		if err := errors.Join(m.stores.sweep(), m.sweepDevices()); err != nil {
-			m.log.Error("what a change no longer needs is closed, not without an error", zap.Error(err))
+			m.log.Error("closing what a change no longer needs failed", zap.Error(err))
 		}
 	}()
 	if err := m.prepare(changes, o); err != nil {
@@ -468,7 +468,7 @@ func advise(c config.Change, err error) string {
 }
 
 // errForgotten is the error of a subsystem that was removed and added again by an undo.
-var errForgotten = errors.New("what hosts had reserved and write-protected there, and no file keeps, is lost")
+var errForgotten = errors.New("its reservations and write protection that were not saved in a file are lost")
 
 // undo undoes steps, the last one first. It continues if one fails. A namespace that cannot be opened again waits,
 // as does a host whose key cannot be read again. That is an error unless it waited before.

@@ -37,7 +37,7 @@ func (e *ForbiddenError) Error() string {
 	if what == "" {
 		what = "this"
 	}
-	return fmt.Sprintf("%s needs a token with the role %s, and that of %s is %s", what, e.Need, nvmeof.Printable(e.Caller.Name), nvmeof.Printable(string(e.Caller.Role)))
+	return fmt.Sprintf("%s needs a token with the role %s; the role of %s is %s", what, e.Need, nvmeof.Printable(e.Caller.Name), nvmeof.Printable(string(e.Caller.Role)))
 }
 
 // routeRoles returns the roles that routes and streams need, by operation ID. One that is not listed can be used
@@ -88,10 +88,10 @@ func (c *Caller) mayName(before, d *config.Document) error {
 	maps.DeleteFunc(now, func(n naming, _ bool) bool { return had[n] })
 	inOrder := func(a, b naming) int { return cmp.Or(cmp.Compare(b.use, a.use), cmp.Compare(a.path, b.path)) } // a ceph.conf before its images
 	for _, n := range slices.SortedFunc(maps.Keys(now), inOrder) {
-		why := " is in no folder of sandbox.paths in the configuration: to name it"
+		why := " is in no directory of sandbox.paths in the configuration: naming it"
 		switch {
 		case n.use == cluster:
-			why = " says what the target's client of Ceph does: to name it"
+			why = " configures the target's Ceph client: naming it"
 		case within(d.Sandbox.Paths, n.path):
 			continue
 		}

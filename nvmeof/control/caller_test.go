@@ -119,7 +119,7 @@ func withImage(conf string) *config.Document {
 // with the same client.
 func TestImagesOfOperators(t *testing.T) {
 	const conf = "/aside/ceph.conf" // a namespace may have been that file, and a host may have written it
-	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "client of Ceph") {
+	if err := (&Caller{Role: RoleOperate}).mayName(withImage(""), withImage(conf)); err == nil || !strings.Contains(err.Error(), "the target's Ceph client") {
 		t.Errorf("an operator gives an image that is there another ceph.conf: %v", err)
 	}
 	// An image with the same name in another cluster, or used by another client, is a different one.

@@ -41,7 +41,7 @@ type Capacity struct {
 // storageRoutes returns the routes for what namespaces export.
 func storageRoutes() []route {
 	return []route{
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and the file, image of Ceph or memory that it exports: a file or an image has a size in the configuration, so that the target made it. In a group of gateways the one that serves it does that, also if whoever was asked has ended or has answered with an error; to ask again is to wait again. Where a connected host may use it that takes force (in-use)", append(slices.Clone(namespaceOptions), withdrawnOption), nil, Result{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/erase", "eraseNamespace", "Remove a namespace, and delete the file, Ceph image or memory that it exports. A file or image must have a size in the configuration: then the target created it. In a group, the gateway that serves the namespace does that, even if the gateway that received the request ends or responds with an error; repeat the request to wait again. If a connected host may use the namespace, force is required (in-use)", append(slices.Clone(namespaceOptions), withdrawnOption), nil, Result{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {
@@ -60,10 +60,10 @@ func storageRoutes() []route {
 			func(c *call) (any, error) {
 				path := config.Path(c.query.Get(pathOption))
 				if path == "" {
-					return nil, config.Problems{{Text: "option path is missing", Fix: "it is the absolute path of a folder"}}
+					return nil, config.Problems{{Text: "option path is missing", Fix: "give the absolute path of a directory"}}
 				}
 				if !within(c.manager.present().Sandbox.Paths, string(path)) {
-					if err := c.who.may(RoleAdmin, nvmeof.Printable(string(path))+" is in no folder of sandbox.paths in the configuration: to look at it"); err != nil {
+					if err := c.who.may(RoleAdmin, nvmeof.Printable(string(path))+" is in no directory of sandbox.paths in the configuration: reading its capacity"); err != nil {
 						return nil, err
 					}
 				}
@@ -78,7 +78,7 @@ func capacityOf(m *Manager, path config.Path) (Capacity, error) {
 	return reachFor(r, r.timeOf(changeTimeout), path, func() (Capacity, error) {
 		var s unix.Statfs_t
 		if err := unix.Statfs(string(path), &s); err != nil {
-			return Capacity{}, config.Problems{{Text: nvmeof.Printable(string(path)) + ": " + err.Error(), Fix: "name a folder of the target's machine"}}
+			return Capacity{}, config.Problems{{Text: nvmeof.Printable(string(path)) + ": " + err.Error(), Fix: "name a directory of the target's machine"}}
 		}
 		return Capacity{Path: string(path), Size: int64(s.Blocks) * int64(s.Bsize), Free: int64(s.Bavail) * int64(s.Bsize)}, nil
 	}, nil)

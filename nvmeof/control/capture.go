@@ -21,7 +21,7 @@ func captureStream() stream {
 			nqnOption("host", "Only packets of this host's controllers."),
 			numberOption("qpn", "Only packets of this queue pair of the target; 1 is connection management.", maxQPN),
 			numberOption("snaplen", "Bytes to keep of each packet, from its IP header on; 0: all. Default 384.", 1<<20),
-			numberOption("count", "Number of packets after which it ends; 0: no limit. Default 0.", 1<<31-1),
+			numberOption("count", "Number of packets after which the capture ends; 0: no limit. Default 0.", 1<<31-1),
 			secondsOption(),
 		}, serveCapture}
 }
@@ -39,12 +39,12 @@ func serveCapture(ctx context.Context, m *Manager, q url.Values, w *streamWriter
 		Host: q.Get("host"), QPN: rdmatransport.QPN(number(q, "qpn")), Snap: snap, Count: number(q, "count"),
 	}, w.write)
 	if errors.Is(err, rdmatransport.ErrCapturing) {
-		return &busyError{"packets are being captured already: end the other capture first"}
+		return &busyError{"another capture is running: end it first"}
 	}
 	return err
 }
 
-var errNoCapture = &busyError{"no device of the target can capture packets: with transport verbs the RDMA device has them, and a target without listeners has no device"}
+var errNoCapture = &busyError{"no device of the target can capture packets: with transport verbs only the RDMA device sees them, and a target without listeners has no device"}
 
 // A busyError reports that a stream cannot begin now.
 type busyError struct{ text string }

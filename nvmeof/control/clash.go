@@ -25,7 +25,7 @@ func filesOf(doc *config.Document, file string) (all []usedFile) {
 		}
 	}
 	if file != "-" {
-		add(config.Path(file), "the configuration itself", recorded)
+		add(config.Path(file), "the configuration file", recorded)
 	}
 	for i, s := range doc.Subsystems {
 		at := fmt.Sprintf("subsystems[%d]", i)
@@ -118,9 +118,9 @@ func clashes(r *reacher, doc *config.Document, file string) (found config.Proble
 
 func clashText(f, first usedFile) string {
 	if f.path == first.path {
-		return fmt.Sprintf("%s is that of %s", f.path, first.where)
+		return fmt.Sprintf("%s is also used as %s", f.path, first.where)
 	}
-	return fmt.Sprintf("%s is the same file as %s, which is that of %s", f.path, first.path, first.where)
+	return fmt.Sprintf("%s is the same file as %s, which is used as %s", f.path, first.path, first.where)
 }
 
 // Apart returns an error if the file that a document names in one place, such as audit.file, is also another file

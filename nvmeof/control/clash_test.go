@@ -35,7 +35,7 @@ func TestOwnFilesAreNotExported(t *testing.T) {
 		text := hosts + "    namespaces:\n      - {nsid: 1, file: {path: DIR/link-" + file + "}}\n"
 		for _, o := range []Options{{DryRun: true}, {}} {
 			_, err := r.Apply(r.doc(text), o)
-			if err == nil || !strings.Contains(err.Error(), "link-"+file+" is the same file as "+dir+"/"+file+", which is that of "+where+"; export another file") {
+			if err == nil || !strings.Contains(err.Error(), "link-"+file+" is the same file as "+dir+"/"+file+", which is used as "+where+"; export another file") {
 				t.Errorf("%s, %+v: %v", file, o, err)
 			}
 		}
@@ -71,11 +71,11 @@ subsystems:
 		got = append(got, strings.ReplaceAll(p.String(), r.dir, "DIR"))
 	}
 	want := []string{
-		"subsystems[0].namespaces[0].reservations: DIR/resv is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
-		"subsystems[0].namespaces[1].reservations: DIR/own is that of the configuration itself; name another file",
-		"events.file: DIR/folder/state is the same file as DIR/state, which is that of subsystems[0].state; name another file",
-		"audit.file: DIR/hard is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
-		"console.tokens: DIR/token is the same file as DIR/disk, which is that of subsystems[0].namespaces[0]; name another file",
+		"subsystems[0].namespaces[0].reservations: DIR/resv is the same file as DIR/disk, which is used as subsystems[0].namespaces[0]; name another file",
+		"subsystems[0].namespaces[1].reservations: DIR/own is also used as the configuration file; name another file",
+		"events.file: DIR/folder/state is the same file as DIR/state, which is used as subsystems[0].state; name another file",
+		"audit.file: DIR/hard is the same file as DIR/disk, which is used as subsystems[0].namespaces[0]; name another file",
+		"console.tokens: DIR/token is the same file as DIR/disk, which is used as subsystems[0].namespaces[0]; name another file",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -105,7 +105,7 @@ func TestFilesOfOthersStoresAreNotExported(t *testing.T) {
 				d.Subsystems = []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{{NSID: 1, Fence: config.FenceLease, File: &config.File{Path: path}}}}}
 				return nil
 			}, Options{})
-			if err == nil || !strings.Contains(err.Error(), "that of "+name) {
+			if err == nil || !strings.Contains(err.Error(), "used as "+name) {
 				t.Errorf("%s, by %s: %v", name, path, err)
 			}
 		}

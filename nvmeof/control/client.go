@@ -27,9 +27,9 @@ type ConnectError struct {
 func (e *ConnectError) Error() string {
 	switch {
 	case strings.Contains(e.Path, "://") && errors.Is(e.Err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("no target is served at %s: is one running there, and is that its console's address?", e.Path)
+		return fmt.Sprintf("no target responds at %s: check that it is running, and that this is the address of its console", e.Path)
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("no target is served at %s: is one running, and is this its socket (--socket)?", e.Path)
+		return fmt.Sprintf("no target responds at %s: check that it is running, and that this is its socket (--socket)", e.Path)
 	case errors.Is(e.Err, fs.ErrPermission):
 		return fmt.Sprintf("%s belongs to another user: run this as root, or as the target's user", e.Path)
 	}
@@ -63,10 +63,10 @@ func NewClient(path string) *Client {
 func NewRemoteClient(address string, token func() (string, error), c *tls.Config) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return nil, fmt.Errorf("%q is not the address of a console, as https://192.0.2.1:9430", address)
+		return nil, fmt.Errorf("%q is not the address of a console: want one like https://192.0.2.1:9430", address)
 	}
 	if u.Scheme == "http" && !isHere(u.Hostname()) {
-		return nil, fmt.Errorf("%s would send the token where others can read it: write https://%s", address, u.Host)
+		return nil, fmt.Errorf("%s would send the token unencrypted: write https://%s", address, u.Host)
 	}
 	if token == nil {
 		return nil, errors.New("control: the function that has the token is missing")

@@ -147,7 +147,7 @@ func followed(ctx context.Context, m *Manager, at NamespaceRef) error {
 		return &GroupError{err}
 	}
 	if err := m.cfg.Group.Followed(ctx, revision, at); err != nil {
-		return &GroupError{fmt.Errorf("it is changed, and not yet in force everywhere, so that hosts may still write what was taken from them: %w; ask again", err)}
+		return &GroupError{fmt.Errorf("it is changed, but not yet in force at all gateways, so hosts may still write to namespaces that were withdrawn from them: %w; repeat the request", err)}
 	}
 	return nil
 }

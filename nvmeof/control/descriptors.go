@@ -21,7 +21,7 @@ func mayOpen() error {
 	lowest, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0) // the lowest free descriptor (open(2))
 	switch {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return fmt.Errorf("a descriptor for a namespace: %w", err)
+		return fmt.Errorf("no file descriptor for a namespace: %w", err)
 	case err != nil:
 		return nil // opening the store reports the error
 	}
@@ -29,7 +29,7 @@ func mayOpen() error {
 		return err
 	}
 	if spare := min(l.Cur/16, maxSpare); uint64(lowest)+spare >= l.Cur {
-		return fmt.Errorf("the last %d of %d descriptors are for connections: %w", spare, l.Cur, unix.EMFILE)
+		return fmt.Errorf("the last %d of %d file descriptors are reserved for connections: %w", spare, l.Cur, unix.EMFILE)
 	}
 	return nil
 }

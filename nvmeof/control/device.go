@@ -65,7 +65,7 @@ func (m *Manager) device(l *config.Listener) (*heldDevice, error) {
 		return m.cfg.Device(addr, transport)
 	}, func(dev rdmatransport.Device) { // the next attempt opens it again
 		if err := dev.Close(); err != nil {
-			m.log.Warn("closing a device that took too long to open", zap.String("device", name), zap.Error(err))
+			m.log.Warn("closing a device that took too long to open failed", zap.String("device", name), zap.Error(err))
 		}
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *Manager) closeDevice(d *heldDevice) error {
 	m.closings[d.name] = d
 	l := &leaving{what: "device " + d.name, unfinished: d.target.Unfinished}
 	return m.remove(l, func() error {
-		return errors.Join(d.target.Remove("no listener needs its device any more"), d.rdma.Close())
+		return errors.Join(d.target.Remove("no listener uses its device any more"), d.rdma.Close())
 	},
 		func() { delete(m.closings, d.name) })
 }
@@ -166,11 +166,11 @@ func (m *Manager) lose(d *heldDevice, why error) {
 		return
 	}
 	note(m, events.Listener, events.Error, events.Event{}, "device "+d.name+" is lost: "+why.Error())
-	m.log.Warn("device is lost, waiting for it", zap.String("device", d.name), zap.Error(why))
+	m.log.Warn("device is lost; its listeners wait for it", zap.String("device", d.name), zap.Error(why))
 	delete(m.devices, d.name)
 	m.gauge.setDevices(m.devices)
 	if err := m.closeDevice(d); err != nil {
-		m.log.Warn("closing a device that is lost", zap.String("device", d.name), zap.Error(err))
+		m.log.Warn("closing a lost device failed", zap.String("device", d.name), zap.Error(err))
 	}
 	for id, l := range m.listeners {
 		if l.device == d {
@@ -186,7 +186,7 @@ func (m *Manager) awaitDevice(id, of int, at netip.AddrPort, why error) {
 	m.listeners[id] = l
 	note(m, events.Listener, events.Warning, events.Event{Address: at.String()}, "listener waits for its address: "+why.Error())
 	m.log.Warn("listener waits for its address", zap.Int("listener", of), zap.Stringer("address", at), zap.Error(why),
-		zap.String("remedy", "give the address to an interface, or plug the device in; or nvmeof listener remove"))
+		zap.String("remedy", "assign the address to an interface, or connect the device; or nvmeof listener remove"))
 	m.tasks.Go(func() { // ends when the listener is there or is removed, or at Close
 		backoff(ctx, m.firstWait, longListen, func() bool { return m.listenAgain(ctx, id, l) })
 	})
@@ -227,7 +227,7 @@ func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 		one.ID, one.Address.AddrPort = id, w.addr
 		err = m.tryListen(&one, w.of)
 		if err := m.sweepDevices(); err != nil {
-			m.log.Warn("closing a device that no listener needs", zap.Error(err))
+			m.log.Warn("closing a device without listeners failed", zap.Error(err))
 		}
 	}
 	if err != nil {
@@ -235,7 +235,7 @@ func (m *Manager) listenAgain(ctx context.Context, id int, w *listening) bool {
 		return false
 	}
 	w.cancel()
-	m.log.Info("address is there", zap.Int("listener", w.of), zap.Stringer("address", w.addr), zap.Duration("after", time.Since(w.since)))
+	m.log.Info("address is available, listener is open", zap.Int("listener", w.of), zap.Stringer("address", w.addr), zap.Duration("after", time.Since(w.since)))
 	return true
 }
 
@@ -258,6 +258,6 @@ func (m *Manager) end(port int) {
 	}
 	x.device.listeners--
 	if err := m.target.RemoveListener(target.PortID(port)); err != nil {
-		m.log.Warn("listener is removed, not without an error", zap.Int("listener", x.of), zap.Stringer("address", x.addr), zap.Error(err))
+		m.log.Warn("listener is removed, but its device reported an error", zap.Int("listener", x.of), zap.Stringer("address", x.addr), zap.Error(err))
 	}
 }

@@ -193,7 +193,7 @@ func TestAddressGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := r.Status().Waiting
-	if len(w) != 1 || w[0].Listener != 2 || w[0].Address != "192.0.2.77:4420" || !strings.Contains(w[0].Why, "this machine has the address no more") {
+	if len(w) != 1 || w[0].Listener != 2 || w[0].Address != "192.0.2.77:4420" || !strings.Contains(w[0].Why, "this machine no longer has the address") {
 		t.Errorf("waiting are %+v", w)
 	}
 }
@@ -260,7 +260,7 @@ func TestListenAgainSticky(t *testing.T) {
 	r.mu.Unlock()
 	r.await("the listener is there", func() bool { return len(r.target.Listeners()) == 1 })
 	r.await("it waits no more", func() bool {
-		return r.logs.FilterMessage("address is there").Len() == 1 && len(r.Status().Waiting) == 0
+		return r.logs.FilterMessage("address is available, listener is open").Len() == 1 && len(r.Status().Waiting) == 0
 	})
 }
 
@@ -338,7 +338,7 @@ func TestListenerNotHadAgain(t *testing.T) {
 	undone := func() {
 		t.Helper()
 		refuse.Store(true)
-		if _, err := r.Apply(fails, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "could not all be undone: add listener 3") {
+		if _, err := r.Apply(fails, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "not all earlier steps could be undone: add listener 3") {
 			t.Fatal(err)
 		}
 		if w := r.Status().Waiting; len(w) != 1 || w[0].Listener != 3 {

@@ -83,7 +83,7 @@ func (c collection[T]) merge(name string, patch *config.Patch) error {
 		return err
 	}
 	if now := c.name(x); now != name {
-		return config.Problems{{Text: c.kind + " " + name + " cannot become " + now, Fix: "remove it, and add another"}}
+		return config.Problems{{Text: c.kind + " " + name + " cannot be renamed to " + now, Fix: "remove it, and add another"}}
 	}
 	(*c.list)[c.index(name)] = x
 	return nil

@@ -19,7 +19,7 @@ const emptyOption = "empty"
 type NotEmptyError struct{ Path config.Path }
 
 func (e *NotEmptyError) Error() string {
-	return fmt.Sprintf("%s is there already, and has data, or it is not known whether it has: it may be somebody else's; nothing was changed. Remove it if nobody needs it, or choose another name", e.Path)
+	return fmt.Sprintf("%s exists already, and has or may have data that is still needed; nothing was changed. Remove it if it is not needed, or choose another name", e.Path)
 }
 
 // refuseData returns an error if changes add a namespace whose file or image has data. The caller holds mu.

@@ -80,17 +80,17 @@ func mayErase(who *Caller, d *config.Document, n *config.Namespace) error {
 	case n.Memory != nil:
 		return nil
 	case n.Block != nil:
-		return no(string(n.Path())+" is a device", "remove the namespace; who uses the device next overwrites it")
+		return no(string(n.Path())+" is a device", "remove the namespace; the next user of the device overwrites the data")
 	case n.File != nil && n.File.Size == 0, n.RBD != nil && n.RBD.Size == 0:
-		return no(string(n.Path())+" has no size in the configuration, so that it was not made for it", "remove the namespace, and then that")
+		return no(string(n.Path())+" has no size in the configuration, so the target did not create it", "remove the namespace, then delete it yourself")
 	}
 	if s, other := sharing(d, n); other != nil {
-		return no(fmt.Sprintf("namespace %d of %s exports the same", other.NSID, s.NQN), "remove that one first")
+		return no(fmt.Sprintf("namespace %d of %s exports it too", other.NSID, s.NQN), "remove that namespace first")
 	}
 	if within(d.Sandbox.Paths, string(n.Path())) {
 		return nil
 	}
-	return who.may(RoleAdmin, nvmeof.Printable(string(n.Path()))+" is in no folder of sandbox.paths in the configuration: to erase it")
+	return who.may(RoleAdmin, nvmeof.Printable(string(n.Path()))+" is in no directory of sandbox.paths in the configuration: erasing it")
 }
 
 // sharing returns another namespace of the document that exports the same file, device or image.
@@ -108,7 +108,7 @@ func sharing(d *config.Document, n *config.Namespace) (*config.Subsystem, *confi
 // usersOf returns descriptions of the connected hosts that may use a namespace.
 func usersOf(m *Manager, s *config.Subsystem, nsid int) (used []string) {
 	for _, c := range m.Controllers() {
-		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !pretends(s, &c) {
+		if c.Subsystem == s.NQN && sees(s, c.Host, nsid) && !isUnauthenticated(s, &c) {
 			used = append(used, fmt.Sprintf("namespace %d of %s, of host %s", nsid, s.NQN, c.Host))
 		}
 	}

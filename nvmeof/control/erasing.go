@@ -26,9 +26,9 @@ func (e *ErasingError) Error() string {
 		what = fmt.Sprintf("%s is being erased, as namespace %d of %s", e.Path, e.Erasing.Namespace.NSID, e.Erasing.Subsystem)
 	}
 	if e.Erasing.Why != "" {
-		what += " (which has failed: " + e.Erasing.Why + ")"
+		what += " (the last attempt failed: " + e.Erasing.Why + ")"
 	}
-	return what + "; nothing was changed. Wait until nvmeof ls does not show that any more, or choose another"
+	return what + "; nothing was changed. Wait until nvmeof ls no longer shows it, or choose another"
 }
 
 // refuseErasing returns an error if a document has a namespace with the NSID or the store of one that is being
@@ -101,12 +101,12 @@ func EraseListed(ctx context.Context, m *Manager) {
 		log := m.log.With(zap.String("subsystem", string(e.Subsystem)), zap.Int("nsid", e.Namespace.NSID), zap.String("export", exportName(e.Namespace)))
 		at := NamespaceRef{e.Subsystem, e.Namespace.NSID}
 		if err := followed(ctx, m, at); err != nil {
-			log.Info("a namespace is not erased yet", zap.Error(err))
+			log.Info("namespace cannot be erased yet, and is retried", zap.Error(err))
 			return
 		}
 		revision, _, err := m.cfg.Group.Latest(ctx)
 		if err != nil {
-			log.Info("a namespace is not erased yet", zap.Error(err))
+			log.Info("namespace cannot be erased yet, and is retried", zap.Error(err))
 			return
 		}
 		x := beginErasure(m, e, revision)
@@ -116,13 +116,13 @@ func EraseListed(ctx context.Context, m *Manager) {
 		defer x.leave(m)
 		err = eraseStore(m, e.Namespace, x)
 		if noted := noteErased(m, e, err); noted != nil {
-			log.Warn("that a namespace is erased, or why not, is not noted in the group's store yet", zap.Error(noted))
+			log.Warn("result of erasing a namespace could not be written to the group's store yet", zap.Error(noted))
 			return
 		}
 		if err == nil {
-			log.Info("a namespace is erased")
+			log.Info("namespace erased")
 		} else if e.Why != err.Error() {
-			log.Warn("a namespace cannot be erased, which is tried again", zap.Error(err))
+			log.Warn("erasing a namespace failed, and is retried", zap.Error(err))
 		}
 	})
 }
@@ -151,7 +151,7 @@ type pendingError struct {
 }
 
 func (e *pendingError) Error() string {
-	return fmt.Sprintf("namespace %d of %s is removed, and its data is not erased yet: %v. The group goes on with that, and nvmeof ls shows it", e.at.NSID, e.at.Subsystem, e.why)
+	return fmt.Sprintf("namespace %d of %s is removed, but its data is not erased yet: %v. The group keeps trying, and nvmeof ls shows the state", e.at.NSID, e.at.Subsystem, e.why)
 }
 
 func (e *pendingError) Unwrap() error { return e.why }
@@ -176,7 +176,7 @@ func awaitErased(m *Manager, at NamespaceRef) error {
 		case e.Why != "":
 			return &pendingError{at, errors.New(e.Why)}
 		case time.Now().After(end), m.context.Err() != nil:
-			return &pendingError{at, fmt.Errorf("the gateway that serves ANA group %d has not done it", groupOf(e.Namespace))}
+			return &pendingError{at, fmt.Errorf("the gateway that serves ANA group %d has not erased it", groupOf(e.Namespace))}
 		}
 	}
 }

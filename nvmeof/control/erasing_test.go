@@ -246,7 +246,7 @@ func TestGivenBackWhileErasing(t *testing.T) {
 			<-erased
 		}
 		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if err := DrainGroup(soon, r.Manager, 3); err == nil || !strings.Contains(err.Error(), "p/i is being erased") {
+		if err := DrainGroup(soon, r.Manager, 3); err == nil || !strings.Contains(err.Error(), "p/i is still being erased") {
 			t.Errorf("hangs %d: given back with %v", hangs, err)
 		}
 		cancel()

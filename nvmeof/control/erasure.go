@@ -67,7 +67,7 @@ func awaitErasures(ctx context.Context, m *Manager, group capsule.ANAGroup) erro
 		select {
 		case <-x.ended:
 		case <-ctx.Done():
-			return fmt.Errorf("ANA group %d is given back, and %s is being erased: %w", group, exportName(x.of.Namespace), ctx.Err())
+			return fmt.Errorf("ANA group %d is released, but %s is still being erased: %w", group, exportName(x.of.Namespace), ctx.Err())
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ type StepError struct {
 func (e *StepError) Error() string {
 	text := fmt.Sprintf("%v: %v%s", e.Step, e.Err, e.advice)
 	if e.Undo != nil {
-		return text + "; and what had been done could not all be undone: " + e.Undo.Error()
+		return text + "; and not all earlier steps could be undone: " + e.Undo.Error()
 	}
 	return text + "; everything is as it was before"
 }
@@ -42,7 +42,7 @@ func (e *SaveError) Error() string {
 		text = e.File + ": " + text
 	}
 	if e.Changed {
-		return "the target is changed, but the change is not saved: " + text
+		return "the target was changed, but the change was not saved: " + text
 	}
 	return text + "; nothing was changed"
 }
@@ -72,9 +72,9 @@ func losses(changes []config.Change) (lost []config.Change) {
 func (e *LossError) Error() string {
 	text := e.Steps[0].String()
 	if n := len(e.Steps) - 1; n > 0 {
-		text += fmt.Sprintf(", and that of %d more", n)
+		text += fmt.Sprintf(", and that of %d others", n)
 	}
-	return text + "; nothing was changed. Say --force if that is meant (with the API ?force=true)"
+	return text + "; nothing was changed. If this is intended, use --force (with the API ?force=true)"
 }
 
 // A NotFoundError reports an object that does not exist.
@@ -113,9 +113,9 @@ type unreadError struct {
 func (e *unreadError) Error() string {
 	text := strings.ReplaceAll(e.err.Error(), "\n", "; ")
 	if e.read == 0 {
-		return "keys are as before: " + text
+		return "no key was read again, and the previous keys are kept: " + text
 	}
-	return fmt.Sprintf("keys of %d hosts are read, and these are as before: %s", e.read, text)
+	return fmt.Sprintf("keys of %d hosts were read; these could not be read, and their previous keys are kept: %s", e.read, text)
 }
 
 func (e *unreadError) Unwrap() error { return e.err }

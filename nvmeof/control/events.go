@@ -34,11 +34,11 @@ const (
 	maxEvents    = 1000             // limit of one answer
 )
 
-var errFollowers = fmt.Errorf("%d others wait for events already: end one, or ask without wait", maxFollowers)
+var errFollowers = fmt.Errorf("%d other requests wait for events already: end one, or request events without wait", maxFollowers)
 
 func eventRoutes() []route {
 	return []route{
-		{"GET", "/v1/events", "listEvents", "Get up to 1000 events after a number; with wait, when there is one or after 25 s",
+		{"GET", "/v1/events", "listEvents", "Get up to 1000 events with higher numbers than the given one; with wait, the response is sent when there is one, or after 25 s",
 			[]string{afterOption, logOption, waitOption}, nil, Events{}, false,
 			func(c *call) (any, error) {
 				after, _ := strconv.ParseUint(c.query.Get(afterOption), 10, 64) // checkOption has checked it
@@ -119,7 +119,7 @@ const maxChangeEvents = 8
 func noteChanges(m *Manager, changes []config.Change) {
 	if len(changes) > maxChangeEvents {
 		m.cfg.Events.Record(events.Event{Kind: events.Change, Severity: events.Info,
-			Text: fmt.Sprintf("%d changes: %v, and others", len(changes), changes[0])})
+			Text: fmt.Sprintf("%d changes: %v and others", len(changes), changes[0])})
 		return
 	}
 	for _, c := range changes {

@@ -49,9 +49,9 @@ func (s *stores) failAgain(key storeKey, h *heldStore) {
 	path := zap.String("export", string(h.as.Path()))
 	l, ok := h.store.(backend.Failer)
 	if !ok {
-		s.log.Error("a store has failed before it was opened again, and does not know it", path, zap.String("why", why))
+		s.log.Error("a store failed before it was opened again, but cannot be made to refuse writes", path, zap.String("why", why))
 		return
 	}
 	l.Fail(errors.New(why))
-	s.log.Warn("a store has failed before it was opened again, and takes no writes until that is cleared", path, zap.String("why", why))
+	s.log.Warn("a store failed before it was opened again, and refuses writes until the fault is cleared", path, zap.String("why", why))
 }

@@ -58,7 +58,7 @@ func (b *faultBook) of(n *config.Namespace) (Fault, error) {
 	defer cancel()
 	all, err := b.marks.All(ctx)
 	if err != nil {
-		return Fault{}, fmt.Errorf("the group's note of failures: %w", err)
+		return Fault{}, fmt.Errorf("read the group's list of failed stores: %w", err)
 	}
 	if f, err := all(n.Path()); err != nil || f.Path != "" {
 		return f, err
@@ -87,8 +87,8 @@ func (s *stores) fail(h *heldStore, f Fault) bool {
 	if !can {
 		return false
 	}
-	store.Fail(fmt.Errorf("it has failed at gateway %s at %s: %s", f.Gateway, f.Time.Format(time.RFC3339), f.Why))
-	s.log.Error("a store has failed, at this gateway or another, and takes no writes until nvmeof namespace clear-fault, at any gateway",
+	store.Fail(fmt.Errorf("it failed at gateway %s at %s: %s", f.Gateway, f.Time.Format(time.RFC3339), f.Why))
+	s.log.Error("a store failed, at this gateway or another, and refuses writes until nvmeof namespace clear-fault is run at any gateway",
 		zap.String("export", string(h.as.Path())), zap.String("gateway", f.Gateway), zap.Time("at", f.Time), zap.String("why", f.Why))
 	return true
 }
@@ -241,7 +241,7 @@ func clearShared(m *Manager, nqn nvmeof.NQN, n *config.Namespace) error {
 	case err != nil && had:
 		return nil // the gateway that serves it follows
 	case err != nil:
-		return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(n.NSID), Err: errors.New("no gateway has noted that its store has failed; its size is accepted at the gateway that serves it")}
+		return &target.StateError{Subsystem: nqn, NSID: capsule.NSID(n.NSID), Err: errors.New("no gateway has recorded a failure of its store; to accept its size, run this at the gateway that serves it")}
 	}
 	err = m.stores.ask(n.Path(), x.ClearFault)
 	if h := heldOf(m, nqn, n); had && h != nil && b.failure(h) == nil {

@@ -63,16 +63,16 @@ type notedError struct {
 }
 
 func (e *notedError) Error() string {
-	how := "was made"
+	how := "was created"
 	switch {
 	case e.note.Making:
-		how = "was about to be made"
+		how = "was being created"
 	case e.note.Found:
-		how = "was there"
+		how = "existed"
 	}
 	p := e.note.Path
-	return fmt.Sprintf("%s %s at gateway %s at %s, and %s: is its file system mounted? Hosts would find zeroes, or other data, instead of theirs; "+
-		"mount it, or, if the data is lost, make an empty one: rm -f %s; truncate -s %d %[6]s",
+	return fmt.Sprintf("%s %s at gateway %s at %s, but %s: hosts would read zeroes, or other data, instead of theirs; check that its file system is mounted; "+
+		"or, if the data is lost, create an empty file: rm -f %s; truncate -s %d %[6]s",
 		p, how, e.note.Gateway, e.note.Time.Format(time.RFC3339), e.what, shell.Quote(string(p)), int64(e.size))
 }
 
@@ -119,7 +119,7 @@ func (s *stores) unshared(h *heldStore) error {
 	if s.notes == nil || !ok || f.Direct() || h.store.Info().ReadOnly {
 		return nil
 	}
-	return fmt.Errorf("%s: its file system does no direct I/O, so that this machine could write what it has cached after another gateway has taken over: use one that does", h.as.Path())
+	return fmt.Errorf("%s: its file system does not support direct I/O, so this machine could still write cached data after another gateway has taken over: use a file system that does", h.as.Path())
 }
 
 // goneAway is [known.gone] for gateways, which use notes.
@@ -135,7 +135,7 @@ func (s *stores) goneAway(n *config.Namespace) error {
 }
 
 func notNoted(n *config.Namespace, err error) error {
-	return fmt.Errorf("the group's note of %s: %w", n.Path(), err)
+	return fmt.Errorf("the group's record of %s: %w", n.Path(), err)
 }
 
 // openNoted is openNow for a store of which gateways have a note. If it creates a file, it first stores a note with
@@ -167,7 +167,7 @@ func (s *stores) openNoted(n *config.Namespace) (*heldStore, error) {
 		return nil, err
 	}
 	if creates {
-		s.log.Warn("file was missing, and is created: the namespace is empty", zap.String("export", string(n.Path())))
+		s.log.Warn("file was missing and has been created: the namespace is empty", zap.String("export", string(n.Path())))
 	}
 	// A file that was created but not noted is kept, and found when it is opened again.
 	if err := s.noteOpen(ctx, n, note, store); err != nil {
@@ -259,6 +259,6 @@ func announceNoted(m *Manager, at namespaceKey, announce func(*target.Subsystem)
 		return // it is being removed
 	}
 	if err := announce(s); err != nil {
-		m.log.Warn("hosts are not told of a namespace whose file another gateway has made", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		m.log.Warn("hosts could not be notified of a namespace whose file another gateway has created", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
 }

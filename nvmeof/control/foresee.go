@@ -51,7 +51,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				}
 				return known(state).checkState(s.State)
 			}),
-				"at a start the namespaces of the subsystem wait until it is right, and others are served")
+				"at a start the namespaces of the subsystem wait until this is corrected; others are served")
 		}
 		for j, h := range s.Hosts {
 			path := fmt.Sprintf("subsystems[%d].hosts[%d]", i, j)
@@ -59,11 +59,11 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 				field := path + []string{".key-file", ".controller-key-file"}[k]
 				doubts, err := r.foreseeKey(ctx, file, getenv)
 				found = append(found, notices(field, doubts)...)
-				add(field, err, "at a start the host is not let in until it is right, and others are served")
+				add(field, err, "at a start the host cannot connect until this is corrected; others can")
 			}
 		}
 		for j, n := range s.Namespaces {
-			const fix = "at a start the namespace waits until it is right, and the others are served"
+			const fix = "at a start the namespace waits until this is corrected; the others are served"
 			path := fmt.Sprintf("subsystems[%d].namespaces[%d]", i, j)
 			notes, err := reach(r, n.Path(), func() ([]string, error) {
 				if err := known(state).gone(n); err != nil {
@@ -91,7 +91,7 @@ func foresee(ctx context.Context, doc *config.Document, state string, getenv fun
 func foreseeReports(r *reacher, doc *config.Document, add func(string, error, string)) {
 	if p := doc.Events.File; p != "" {
 		add("events.file", r.ask(p, func() error { return cmp.Or(foreseeFolder(filepath.Dir(string(p))), events.Check(string(p))) }),
-			"a target keeps events in memory alone until then")
+			"until this is corrected, a target keeps events only in memory")
 	}
 	if p := doc.Audit.File; p != "" {
 		add("audit.file", r.ask(p, func() error {
@@ -102,10 +102,10 @@ func foreseeReports(r *reacher, doc *config.Document, add func(string, error, st
 			case info.IsDir():
 				return fmt.Errorf("%s is a directory", p)
 			case info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == fs.ModeDevice:
-				return fmt.Errorf("%s is a block device, and keeps its data: name a file", p)
+				return fmt.Errorf("%s is a block device, which is not overwritten: name a file", p)
 			}
 			return nil
-		}), "lines are lost until then, and hosts are served")
+		}), "until this is corrected, lines are lost; hosts are served")
 	}
 }
 
@@ -113,7 +113,7 @@ func foreseeReports(r *reacher, doc *config.Document, add func(string, error, st
 func foreseeListeners(doc *config.Document, add func(string, error, string)) {
 	for i, l := range doc.Listeners {
 		if !l.Wildcard() && lacks(l.Address.Addr()) {
-			add(fmt.Sprintf("listeners[%d].address", i), fmt.Errorf("%v is no address of this machine now (ip address shows them)", l.Address.Addr()),
+			add(fmt.Sprintf("listeners[%d].address", i), fmt.Errorf("%v is not an address of this machine now (ip address shows them)", l.Address.Addr()),
 				"at a start the listener waits for it")
 		}
 	}
@@ -213,7 +213,7 @@ func foreseeImage(n config.Namespace) error {
 func foreseeFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no directory", dir)
+		err = fmt.Errorf("%s is not a directory", dir)
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func foreseeFile(f *config.File) error {
 	}
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) == nil && s.Blocks > 0 && int64(s.Bavail)*int64(s.Bsize) < int64(f.Size) {
-		return fmt.Errorf("%v are needed for %s, and %d bytes are free: free some space, or make the file thin, which may run out of space later",
+		return fmt.Errorf("%v are needed for %s, but %d bytes are free: free some space, or make the file thin, which may run out of space later",
 			f.Size, f.Path, int64(s.Bavail)*int64(s.Bsize))
 	}
 	return nil

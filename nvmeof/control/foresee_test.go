@@ -67,7 +67,7 @@ func TestForesee(t *testing.T) {
 			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(got, "\n"))
 		}
 	}
-	for i, want := range map[int]string{0: "listeners[1].address: 192.0.2.77 is no address of this machine now", 1: "counters", 4: "no such file",
+	for i, want := range map[int]string{0: "listeners[1].address: 192.0.2.77 is not an address of this machine now", 1: "counters", 4: "no such file",
 		6: "less than one block", 8: "in use by this process", 10: "reservations", 12: "bytes are free"} {
 		if i < len(got) && !strings.Contains(got[i], want) {
 			t.Errorf("no %q in %s", want, got[i])
@@ -138,7 +138,7 @@ func TestForeseeHung(t *testing.T) {
 	for _, p := range foresee(t.Context(), doc, "", os.Getenv, time.Second) {
 		all = append(all, p.String())
 	}
-	for i, want := range []string{"no such file", "state: DIR/pipe does not answer since", "reservations: DIR/resv does not answer since"} {
+	for i, want := range []string{"no such file", "state: DIR/pipe has not answered since", "reservations: DIR/resv has not answered since"} {
 		if want = strings.Replace(want, "DIR", r.dir, 1); i >= len(all) || !strings.Contains(all[i], want) {
 			t.Errorf("%d is not %q:\n%s", i, want, strings.Join(all, "\n"))
 		}

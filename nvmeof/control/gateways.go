@@ -95,10 +95,10 @@ type GroupAlarm struct {
 }
 
 // errAlone is the error of a target without a group.
-var errAlone = errors.New("the target is in no group: see nvmeof target --group")
+var errAlone = errors.New("the target is not in a group of gateways: see nvmeof target --group")
 
 // errUnheard is the error of a gateway that has no status of the group yet.
-var errUnheard = errors.New("this gateway does not know its group yet: it is starting or stopping, or the group's store or its storage does not answer (its log says which); try again in a moment, or ask another gateway")
+var errUnheard = errors.New("this gateway does not know the state of its group yet: it is starting or stopping, or the group's store or its storage does not answer (see its log); try again in a moment, or ask another gateway")
 
 // group returns the status of the group of which the target is a gateway.
 func group(m *Manager) (GroupStatus, error) {
@@ -151,9 +151,9 @@ func servedElsewhere(m *Manager, id int) string {
 	case s.Groups[i].Owner == "":
 		return fmt.Sprintf("no gateway serves it at present: "+where, id)
 	case s.Groups[i].Owner == s.Gateway:
-		return fmt.Sprintf("this gateway is about to serve it, or to give it up: "+where, id)
+		return fmt.Sprintf("this gateway is about to serve it, or to release it: "+where, id)
 	}
-	return fmt.Sprintf("gateway %s serves it, not this one: do that there; "+where, s.Groups[i].Owner, id)
+	return fmt.Sprintf("gateway %s serves it: run the command there; "+where, s.Groups[i].Owner, id)
 }
 
 // order gives an order about the gateway in the path.
@@ -180,7 +180,7 @@ func groupRoutes() []route {
 		{"POST", "/v1/gateways/{gateway}/drain", "drainGateway", "Move all ANA groups of a gateway to others, until it is resumed", nil, nil, done{}, false, orderOf(DrainGateway)},
 		{"POST", "/v1/gateways/{gateway}/resume", "resumeGateway", "Let a drained gateway serve again", nil, nil, done{}, false, orderOf(ResumeGateway)},
 		{"POST", "/v1/gateways/{gateway}/fail", "failGateway", "Fence a gateway, even if it is running, and move its ANA groups to others", nil, nil, done{}, false, orderOf(FailGateway)},
-		{"DELETE", "/v1/gateways/{gateway}", "removeGateway", "Forget a gateway that has ended", nil, nil, done{}, false, orderOf(RemoveGateway)},
+		{"DELETE", "/v1/gateways/{gateway}", "removeGateway", "Remove a gateway that has ended from the group", nil, nil, done{}, false, orderOf(RemoveGateway)},
 		{"PUT", "/v1/group/ana-groups/{group}/gateway", "moveANAGroup", "Move an ANA group to a gateway", nil, moveTo{}, done{}, false,
 			func(c *call) (any, error) {
 				id, err := c.number("group")

@@ -100,7 +100,7 @@ func TestServedElsewhere(t *testing.T) {
 		owner string
 		want  string
 	}{
-		{"gw2", "namespace 2 of a: gateway gw2 serves it, not this one"},
+		{"gw2", "namespace 2 of a: gateway gw2 serves it: run the command there"},
 		{"gw1", "namespace 2 of a: this gateway is about to serve it"},
 		{"", "namespace 2 of a: no gateway serves it at present"},
 		{"unknown", "namespace 2 of a: another gateway serves it: its ANA group is 2"},

@@ -119,7 +119,7 @@ func ReadKey(ctx context.Context, path string) (k auth.Key, warning string, err 
 		return k, "", err
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		warning = fmt.Sprintf("%s holds a secret that others may read (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
+		warning = fmt.Sprintf("%s contains a secret, but other users may read it (%v): chmod 600 %s", path, info.Mode().Perm(), shell.Quote(path))
 	}
 	if k, err = auth.ParseKey(string(b)); err != nil {
 		err = fmt.Errorf("%s: %w", path, err)

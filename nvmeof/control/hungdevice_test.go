@@ -33,7 +33,7 @@ func TestHungDevice(t *testing.T) {
 	if n := len(r.target.Listeners()); n != 1 {
 		t.Errorf("%d listeners of 1 that can be", n)
 	}
-	if w := r.Status().Waiting; len(w) != 2 || !strings.Contains(w[0].Why, "device "+r.second.String()+" does not answer since") {
+	if w := r.Status().Waiting; len(w) != 2 || !strings.Contains(w[0].Why, "device "+r.second.String()+" has not answered since") {
 		t.Errorf("waiting are %+v", w)
 	}
 	without := r.doc(strings.Replace(twoAddresses, "  - id: 2\n    address: ADDR2:4420\n  - id: 3\n    address: ADDR2:4421\n", "", 1))

@@ -24,9 +24,9 @@ const maxUses = 5
 
 func (e *InUseError) Error() string {
 	shown := e.Uses[:min(len(e.Uses), maxUses)]
-	before, after := "the document takes from connected hosts what they use: ", "; nothing was changed. Is it whole? Say --force if that is meant (with the API ?force=true), or remove each by its name"
+	before, after := "the document removes what connected hosts use: ", "; nothing was changed. Check that the document is complete; if this is intended, use --force (with the API ?force=true), or remove each by its name"
 	if e.erasing {
-		before, after = "connected hosts use what would be erased: ", "; nothing was changed. Withdraw it from them first, or say ?force=true"
+		before, after = "connected hosts use what would be erased: ", "; nothing was changed. Withdraw their access first, or use ?force=true"
 	}
 	text := before + strings.Join(shown, "; ")
 	if n := len(e.Uses) - len(shown); n > 0 {
@@ -41,7 +41,7 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	stays, users := map[hostKey]bool{}, map[hostKey]bool{}
 	for _, c := range connected {
 		was, err := before.find(string(c.Subsystem))
-		if c.Discovery || err == nil && pretends(was, &c) {
+		if c.Discovery || err == nil && isUnauthenticated(was, &c) {
 			continue
 		}
 		user := hostKey{c.Subsystem, c.Host}
@@ -70,9 +70,9 @@ func usesLost(have, want *config.Document, connected []Controller) (lost []strin
 	return lost
 }
 
-// pretends reports whether a controller has the name of a host with a key without having authenticated. Such a
+// isUnauthenticated reports whether a controller has the name of a host with a key without having authenticated. Such a
 // controller uses nothing.
-func pretends(s *config.Subsystem, c *Controller) bool {
+func isUnauthenticated(s *config.Subsystem, c *Controller) bool {
 	h, err := hosts(s).find(string(c.Host))
 	return err == nil && h.KeyFile != "" && !c.Authenticated
 }

@@ -43,7 +43,7 @@ func TestApplyWhatWasCutShort(t *testing.T) {
 	for cut, want := range map[string]string{
 		"  - nqn: b\n":      "",
 		"      - {nsid: 3,": "",
-		"      - {nsid: 2,": "namespace 2 of a, of host h1; nothing was changed. Is it whole? Say --force if that is meant",
+		"      - {nsid: 2,": "namespace 2 of a, of host h1; nothing was changed. Check that the document is complete; if this is intended, use --force",
 		"    namespaces:\n": "namespace 1 of a, of host h1; namespace 2 of a, of host h1; nothing",
 		"      - nqn: h2":   "namespace 1 of a, of host h1; namespace 2 of a, of host h1; nothing",
 		"    hosts:\n":      "subsystem a, of host h1; nothing",

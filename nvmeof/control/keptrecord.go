@@ -58,23 +58,23 @@ func (k known) forgetRecord(p config.Path, what recordKind) error {
 	return nil
 }
 
-// A forgottenError reports a missing file that existed before. Hosts that its reservations excluded could use the
+// A missingRecordError reports a missing file that existed before. Hosts that its reservations excluded could use the
 // namespace, or a write-protected namespace could be written to.
-type forgottenError struct {
+type missingRecordError struct {
 	what       recordKind
 	path, note string
 }
 
-func (e *forgottenError) Error() string {
+func (e *missingRecordError) Error() string {
 	if e.what == stateRecord {
-		return fmt.Sprintf("state: %s is missing (%v): namespaces that hosts have write-protected would be writable, and the counters of SMART zero; "+
-			"bring it back, or, if no host relies on its write protection: rm %s", e.path, errKnown, shell.Quote(e.note))
+		return fmt.Sprintf("state: %s is missing (%v): namespaces that hosts have write-protected would be writable, and the SMART counters zero; "+
+			"restore it, or, if no host relies on the write protection: rm %s", e.path, errKnown, shell.Quote(e.note))
 	}
-	return fmt.Sprintf("reservations: %s is missing (%v): hosts would find their reservations gone, and others might write what they protect; "+
-		"bring it back, or, if no host relies on one: rm %s", e.path, errKnown, shell.Quote(e.note))
+	return fmt.Sprintf("reservations: %s is missing (%v): the reservations of hosts would be lost, and other hosts could write to the namespace; "+
+		"restore it, or, if no host relies on a reservation: rm %s", e.path, errKnown, shell.Quote(e.note))
 }
 
-func (e *forgottenError) Unwrap() error { return fs.ErrNotExist }
+func (e *missingRecordError) Unwrap() error { return fs.ErrNotExist }
 
 // recordGone returns an error if a file is missing that was written before, so that its data would be lost if it
 // were created again.
@@ -91,9 +91,9 @@ func (k known) recordGone(p config.Path, what recordKind) error {
 		return nil // reading it reports other errors
 	}
 	if unknown != nil {
-		return &doubtfulRecordError{what, string(p), string(k), unknown}
+		return &unverifiedRecordError{what, string(p), string(k), unknown}
 	}
-	return &forgottenError{what, string(p), note}
+	return &missingRecordError{what, string(p), note}
 }
 
 // removal returns the command that makes the target create a record again. It also removes the note, because of
@@ -170,7 +170,7 @@ func (s *stores) reserves(n *config.Namespace) {
 		}
 	})
 	if err != nil {
-		s.log.Warn("a later start could not know that the reservations were there, if they were missing", zap.String("file", string(n.Reservations)), zap.Error(err))
+		s.log.Warn("existence of the reservations file could not be recorded: a later start would not notice if it is missing", zap.String("file", string(n.Reservations)), zap.Error(err))
 	}
 }
 
@@ -218,8 +218,8 @@ func doubtReservations(changes []config.Change) (warnings config.Problems) {
 		at := namespaceKey{c.Subsystem, n.NSID}
 		if file := saved[at]; file != "" {
 			warnings = append(warnings, config.Problem{Path: namespaceName(at),
-				Text: fmt.Sprintf("reservations are no longer saved: those of now, also those that hosts want to survive a power loss, end with the target, and %s stays as it is", file),
-				Fix:  fmt.Sprintf("reservations: %s keeps them", file)})
+				Text: fmt.Sprintf("reservations are no longer saved: the present ones, even those that should survive a power loss, are lost when the target ends; %s is not changed", file),
+				Fix:  fmt.Sprintf("to keep them, set reservations: %s", file)})
 		}
 	}
 	return warnings

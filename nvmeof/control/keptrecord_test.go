@@ -166,7 +166,7 @@ func TestNotesUnreadable(t *testing.T) {
 		}
 	})
 	do(os.Rename(resv, resv+".kept"), os.Rename(notes, notes+".kept"), os.Symlink("files", notes))
-	waits(resv + " is missing, and whether it was there before is not known")
+	waits(resv + " is missing, and it is not known whether it existed before")
 	do(os.Remove(notes), os.Rename(notes+".kept", notes))
 	waits(resv + " is missing (it was there before)")
 	do(os.RemoveAll(notes))
@@ -179,9 +179,9 @@ func TestNotesUnreadable(t *testing.T) {
 	do(os.Truncate(all[0], 5))
 	ok("with a damaged note of a file that is whole", nil)
 	do(os.Truncate(all[0], 5), os.Truncate(disk, 4096))
-	waits(disk + " has 4096 bytes of 1048576, and how many it had before is not known")
+	waits(disk + " has 4096 bytes of 1048576, and its earlier length is not known")
 	do(os.Remove(all[0]), os.Mkdir(all[0], 0o700))
-	waits("how many it had before is not known")
+	waits("its earlier length is not known")
 	do(os.Remove(all[0]))
 	ok("after what is advised", nil)
 }

@@ -42,19 +42,19 @@ func stillKeyless(m *Manager, at hostKey, why error) {
 	w := m.keyless[at]
 	text := why.Error()
 	if w.keeps {
-		text += "; the key that it had stays"
+		text += "; the previous key is kept"
 	}
 	if w.why == text {
 		return
 	}
 	w.why = text
-	message := "host waits for its key, and is not let in"
+	message := "host cannot connect until its key can be read"
 	if w.keeps {
 		message = "key cannot be read again"
 	}
 	note(m, events.Change, events.Warning, at.event(), message+": "+w.why)
 	m.log.Warn(message, zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
-		zap.String("why", w.why), zap.String("remedy", "bring the file back; or nvmeof key set, or nvmeof host remove"))
+		zap.String("why", w.why), zap.String("remedy", "restore the file; or nvmeof key set, or nvmeof host remove"))
 }
 
 // tryKey retries reading a key. It reports whether no retry is needed. It reads the file without mu, which a pipe
@@ -76,8 +76,8 @@ func tryKey(ctx context.Context, m *Manager, at hostKey, w *keyWait) bool {
 		stillKeyless(m, at, why)
 		return false
 	}
-	note(m, events.Change, events.Info, at.event(), "key of a host is there")
-	m.log.Info("key of a host is there", zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
+	note(m, events.Change, events.Info, at.event(), "key of a host can be read again")
+	m.log.Info("key of a host can be read again", zap.String("subsystem", string(at.nqn)), zap.String("host", string(at.host)),
 		zap.Duration("after", time.Since(w.since)))
 	forgetKey(m, at)
 	return true
@@ -129,8 +129,8 @@ func (m *Manager) RereadKeys() (hosts int, err error) {
 			hosts++
 		}
 	}
-	note(m, events.Change, events.Info, events.Event{}, fmt.Sprintf("keys are read again, of %d hosts", hosts))
-	m.log.Info("keys are read again", zap.Int("hosts", hosts), zap.Int("unreadable", len(unread)))
+	note(m, events.Change, events.Info, events.Event{}, fmt.Sprintf("keys of %d hosts were read again", hosts))
+	m.log.Info("keys were read again", zap.Int("hosts", hosts), zap.Int("unreadable", len(unread)))
 	if len(unread) > 0 {
 		return hosts, &unreadError{hosts, errors.Join(unread...)}
 	}

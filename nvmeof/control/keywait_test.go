@@ -97,7 +97,7 @@ func TestStartWithoutKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantKeyless(map[nvmeof.NQN]string{"h1": "open " + r.dir + "/key: no such file", "h3": "controller key for host h3: " + r.dir + "/key3.ctrl"})
-	if n := r.logs.FilterMessage("host waits for its key, and is not let in").Len(); n != 2 {
+	if n := r.logs.FilterMessage("host cannot connect until its key can be read").Len(); n != 2 {
 		t.Errorf("%d lines in the log", n)
 	}
 	h := newReturner(r)
@@ -138,10 +138,10 @@ func TestRereadWithoutKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	three := r.newKey("key3", "key3.ctrl", "key3") // it is waited for 1 s
-	if n, err := r.RereadKeys(); n != 1 || err == nil || !strings.Contains(err.Error(), "keys of 1 hosts are read, and these are as before: key of host h1: open") {
+	if n, err := r.RereadKeys(); n != 1 || err == nil || !strings.Contains(err.Error(), "keys of 1 hosts were read; these could not be read, and their previous keys are kept: key of host h1: open") {
 		t.Errorf("%d, %v", n, err)
 	}
-	r.wantKeyless(map[nvmeof.NQN]string{"h1": "the key that it had stays"})
+	r.wantKeyless(map[nvmeof.NQN]string{"h1": "the previous key is kept"})
 	h, third := newReturner(r), newReturner(r) // a host identifier belongs to one host
 	third.options.DHCHAPSecret = three
 	third.wantIn("a", "h3")
@@ -180,7 +180,7 @@ func TestUndoneWithoutKey(t *testing.T) {
 	r.wantKeyless(nil) // the subsystem fails before the host
 	want.Subsystems = want.Subsystems[:2]
 	want.Listeners = append(want.Listeners, r.doc("version: 1\nlisteners: [{id: 9, address: 192.0.2.7}]\n").Listeners...)
-	if _, err = r.Apply(want, Options{}); err == nil || !strings.Contains(err.Error(), "could not all be undone: host h1 of a waits: key of host h1") {
+	if _, err = r.Apply(want, Options{}); err == nil || !strings.Contains(err.Error(), "not all earlier steps could be undone: host h1 of a waits: key of host h1") {
 		t.Errorf("%v", err)
 	}
 	r.wantKeyless(map[nvmeof.NQN]string{"h1": "no such file"})

@@ -66,7 +66,7 @@ const markSize = 16
 func (k known) add(n *config.Namespace) (undo func() error, err error) {
 	undo = func() error { return nil }
 	if k == "" {
-		return undo, errors.New("there is no folder to note in that it was there")
+		return undo, errors.New("there is no directory to record the file in")
 	}
 	info, err := os.Stat(string(n.Path()))
 	if err != nil {
@@ -116,11 +116,11 @@ func (k known) gone(n *config.Namespace) error {
 	info, err := os.Stat(string(n.Path()))
 	switch {
 	case missing(n.Path()):
-		return &lostError{string(n.Path()), n.File.Size, errKnown}
+		return &missingFileError{string(n.Path()), n.File.Size, errKnown}
 	case err == nil && info.Size() < min(was.size, int64(n.File.Size)):
-		return &cutError{string(n.Path()), info.Size(), was.size}
+		return &shortFileError{string(n.Path()), info.Size(), was.size}
 	case err == nil && was.damaged != nil && info.Size() < int64(n.File.Size):
-		return &doubtfulCutError{string(n.Path()), info.Size(), int64(n.File.Size), was.damaged, k.entry(n)}
+		return &unverifiedSizeError{string(n.Path()), info.Size(), int64(n.File.Size), was.damaged, k.entry(n)}
 	}
 	return nil // opening it reports other errors
 }
@@ -133,7 +133,7 @@ func (s *stores) warnRenamed(nqn nvmeof.NQN, n *config.Namespace, mark []byte) {
 		return
 	}
 	was, now := config.DefaultUUID(nqn, n.NSID, exportName(n), h.was), config.DefaultUUID(nqn, n.NSID, exportName(n), mark)
-	s.log.Warn("the file is another one than before, or has lost its extended attributes: hosts find the namespace under another UUID; if they are to find the old one, give the namespace that uuid",
+	s.log.Warn("the file was replaced, or has lost its extended attributes: the namespace has another UUID now; to keep the old one, set it as uuid of the namespace",
 		zap.String("export", string(n.Path())), zap.Stringer("was", uuid.UUID(was)), zap.Stringer("is", uuid.UUID(now)))
 	h.was = mark // warn once
 }

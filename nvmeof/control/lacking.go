@@ -21,12 +21,12 @@ func Lacking(m *Manager) error {
 	var all []string
 	for at, w := range m.waiting {
 		if had.Served(at.nqn, capsule.NSID(at.nsid)) {
-			all = append(all, fmt.Sprintf("cannot serve %s, which hosts have, as the running one does: %s", namespaceName(at), w.why))
+			all = append(all, fmt.Sprintf("cannot serve %s, which the running target serves to hosts: %s", namespaceName(at), w.why))
 		}
 	}
 	for at, w := range m.keyless {
 		if had.Connected(at.nqn, at.host) {
-			all = append(all, fmt.Sprintf("cannot let %v in, which is connected to the running one: %s", at, w.why))
+			all = append(all, fmt.Sprintf("cannot admit %v, which is connected to the running target: %s", at, w.why))
 		}
 	}
 	if len(all) == 0 {
@@ -37,5 +37,5 @@ func Lacking(m *Manager) error {
 	if n := len(all) - 1; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	return errors.New(text + ". See that it can, or remove that from the running target first")
+	return errors.New(text + ". Correct that, or remove it from the running target first")
 }

@@ -60,7 +60,7 @@ func TestLacking(t *testing.T) {
 	next.exported = func() { next.write("r", []byte("rubbish")) }
 	next.dir = r.dir
 	next = next.after(none)
-	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot serve namespace 2 of a, which hosts have, as the running one does: ") || !strings.Contains(err.Error(), "reservations") {
+	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot serve namespace 2 of a, which the running target serves to hosts: ") || !strings.Contains(err.Error(), "reservations") {
 		t.Errorf("its reservations are damaged: %v", err)
 	}
 	next = next.after(refuse)
@@ -83,7 +83,7 @@ func TestLackingKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := r.after(func(*Config) {})
-	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot let host h1 of a in, which is connected to the running one: ") || strings.Contains(err.Error(), "more") {
+	if err := Lacking(next.Manager); err == nil || !strings.Contains(err.Error(), "cannot admit host h1 of a, which is connected to the running target: ") || strings.Contains(err.Error(), "more") {
 		t.Error(err)
 	}
 	if err := os.Rename(key+".away", key); err != nil {

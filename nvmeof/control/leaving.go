@@ -44,14 +44,14 @@ type LeavingError struct {
 }
 
 func (e *LeavingError) Error() string {
-	return e.What + " is still being removed: it waits for commands that " + e.stores() + " has not finished; see what is wrong there"
+	return e.What + " is still being removed: it waits for commands that have not completed; check the file system or device of " + e.stores()
 }
 
 func (e *LeavingError) stores() string {
 	if len(e.Unfinished) == 0 {
-		return "a store"
+		return "its stores"
 	}
-	return "the store of " + strings.Join(e.Unfinished, ", that of ")
+	return strings.Join(e.Unfinished, ", ")
 }
 
 // remove runs f, which may wait for stores. It waits for f up to leaveTimeout. If the current change has already
@@ -76,9 +76,9 @@ func (m *Manager) remove(l *leaving, f func() error, after func()) error {
 	m.late = true
 	l.since = time.Now().Add(-wait)
 	m.leaving[l] = struct{}{}
-	m.log.Warn("a store hangs: what was removed stays until commands have ended, everything else goes on",
+	m.log.Warn("a store hangs: the removal waits until its commands have completed; everything else continues",
 		zap.String("removed", l.what), zap.Strings("waits_for_store_of", l.unfinished()), zap.Duration("for", wait),
-		zap.String("remedy", "see what is wrong with what is below the store"))
+		zap.String("remedy", "check the file system or device of the store"))
 	m.removals.Go(func() { m.removed(l, <-done, after) }) // ends soon after f
 	return nil
 }
@@ -95,10 +95,10 @@ func (m *Manager) removed(l *leaving, err error, after func()) {
 	}
 	fields := []zap.Field{zap.String("removed", l.what), zap.Duration("after", time.Since(l.since))}
 	if err != nil {
-		m.log.Warn("what waited for a store is removed, not without an error", append(fields, zap.Error(err))...)
+		m.log.Warn("delayed removal finished, with an error", append(fields, zap.Error(err))...)
 		return
 	}
-	m.log.Info("what waited for a store is removed", fields...)
+	m.log.Info("delayed removal finished", fields...)
 }
 
 // unlessLeaving returns a LeavingError if the object with that name is still being removed and thus locked, else

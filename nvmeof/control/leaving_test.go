@@ -46,7 +46,7 @@ func TestRemovalsThatHang(t *testing.T) {
 	free()
 	<-after
 	r.await("nothing is leaving", func() bool { return len(r.Status().Leaving) == 0 })
-	if r.logs.FilterMessage("what waited for a store is removed").Len() != 1 {
+	if r.logs.FilterMessage("delayed removal finished").Len() != 1 {
 		t.Error("no log line that it is removed at last")
 	}
 	began, held := time.Now(), make(chan struct{})
@@ -91,7 +91,7 @@ func TestDeviceThatIsBeingRemoved(t *testing.T) {
 		t.Errorf("error %v, waited for: %v", err, away)
 	}
 	e := &LeavingError{"device rxe0", []string{"a.img", "b.img"}}
-	if !strings.Contains(e.Error(), "the store of a.img, that of b.img has not finished") {
+	if !strings.Contains(e.Error(), "the file system or device of a.img, b.img") {
 		t.Error(e)
 	}
 }
@@ -110,7 +110,7 @@ func TestSubsystemThatIsBeingRemoved(t *testing.T) {
 	r.leaving[l] = struct{}{}
 	r.mu.Unlock()
 	_, err = r.Apply(doc, Options{})
-	if !errors.As(err, new(*LeavingError)) || !strings.Contains(err.Error(), "subsystem a is still being removed: it waits for commands that the store of a.img has not finished") {
+	if !errors.As(err, new(*LeavingError)) || !strings.Contains(err.Error(), "subsystem a is still being removed: it waits for commands that have not completed; check the file system or device of a.img") {
 		t.Errorf("it is added: %v", err)
 	}
 	r.mu.Lock()

@@ -66,7 +66,7 @@ func TestIdentityOfWhatIsLost(t *testing.T) {
 	}
 
 	one, _ = begin(t, dir, file, func(r *rig) {
-		if r.logs.FilterMessage("file was missing, and is created: the namespace is empty").Len() != 1 {
+		if r.logs.FilterMessage("file was missing and has been created: the namespace is empty").Len() != 1 {
 			t.Error("the log does not say that the file is new")
 		}
 	})
@@ -112,7 +112,7 @@ func TestMarkLost(t *testing.T) {
 	}
 	for _, warned := range []int{1, 0} {
 		two, _ := begin(t, dir, file, func(r *rig) {
-			said := r.logs.FilterMessageSnippet("hosts find the namespace under another UUID").FilterField(zap.Stringer("was", one))
+			said := r.logs.FilterMessageSnippet("the namespace has another UUID now").FilterField(zap.Stringer("was", one))
 			if said.Len() != warned {
 				t.Errorf("the log says %d times that it was %v: %v", said.Len(), one, r.logs.All())
 			}
@@ -249,10 +249,10 @@ func TestCutOffWhileServed(t *testing.T) {
 		return func() error { return os.Truncate(filepath.Join(dir, "disk"), n) }
 	}
 	begin(t, dir, "        file:\n          path: DIR/disk\n          size: 1MiB\n", func(r *rig) {
-		const cut = "it had 1048576 bytes, and has 524288: what was behind its end is lost"
+		const cut = "it had 1048576 bytes, and now has 524288: the data beyond its end is lost"
 		r.endure(
 			mishap{size(512 << 10), cut},
-			mishap{size(256 << 10), "it had 1048576 bytes, and has 262144"},
+			mishap{size(256 << 10), "it had 1048576 bytes, and now has 262144"},
 			mishap{size(512 << 10), cut},
 			mishap{size(1 << 20), ""},
 			mishap{size(0), "less than one block is left"},

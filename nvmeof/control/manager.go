@@ -241,7 +241,7 @@ func (m *Manager) Close() error {
 	}
 	m.stores.begin(m.changeTimeout)
 	if err := saveRecords(m); err != nil {
-		m.log.Warn("what hosts have set is in no file that the next start can read", zap.Error(err))
+		m.log.Warn("reservations or write protection of hosts could not be saved: the next start cannot read them", zap.Error(err))
 	}
 	beginClose(m)
 	m.mu.Unlock()
@@ -287,8 +287,8 @@ func closeTarget(m *Manager) error {
 		case <-again.C:
 		}
 		if names := m.target.Unfinished(); !slices.Equal(names, before) {
-			m.log.Warn("stopping: a store hangs, and the target waits for commands that it has", zap.Strings("waits_for_store_of", names),
-				zap.String("remedy", "see what is wrong with what is below the store"))
+			m.log.Warn("stopping: a store hangs, and the target waits for its commands", zap.Strings("waits_for_store_of", names),
+				zap.String("remedy", "check the file system or device of the store"))
 			before = names
 		}
 	}

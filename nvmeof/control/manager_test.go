@@ -312,7 +312,7 @@ func TestRollbackThatWaits(t *testing.T) {
 	want := r.doc(strings.Replace(first, "size: 1MiB\n      - nsid: 2", "size: 1MiB\n          buffered: true\n      - nsid: 2", 1))
 	want.Listeners = append(want.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
 	err := r.performLocked(config.Diff(base, want))
-	if err == nil || !strings.Contains(err.Error(), "could not all be undone: namespace 1 of a waits: the disk is broken") {
+	if err == nil || !strings.Contains(err.Error(), "not all earlier steps could be undone: namespace 1 of a waits: the disk is broken") {
 		t.Errorf("%v", err)
 	}
 	r.await("it is there again", func() bool { return len(r.Status().Waiting) == 0 })
@@ -337,9 +337,9 @@ func TestNothingHalf(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"/a1\n          size: 1MiB", "/none", "none: no such file or directory: give a size to create it, as size: 10GiB in a configuration, or --size 10GiB; everything is as it was before"},
 		{"/a1\n          size: 1MiB", "/folder", "is a directory, not a regular file"},
-		{"size: 1MiB\n      - nsid: 2", "size: 4096\n      - nsid: 2", "and a store is never made shorter"},
+		{"size: 1MiB\n      - nsid: 2", "size: 4096\n      - nsid: 2", "and a store is never shortened"},
 		{"nqn: h1", "nqn: h1\n        key-file: DIR/key", "key of host h1: open " + r.dir + "/key: no such file or directory"},
-		{"nqn: h1", "nqn: h1\n        key-file: ${NVMEOF_NO_SUCH}/key", "the environment has no NVMEOF_NO_SUCH"},
+		{"nqn: h1", "nqn: h1\n        key-file: ${NVMEOF_NO_SUCH}/key", "the environment variable NVMEOF_NO_SUCH"},
 		{"version: 1\n", "version: 1\nlimits: {queues: 4}\n", "change target: limits.queues 128 -> 4: cannot be changed while the target runs; nothing was changed"},
 	} {
 		text := strings.Replace(first, c.old, c.new, 1)
@@ -401,7 +401,7 @@ func TestWaiting(t *testing.T) {
 	if len(s.Waiting) != 1 || s.Waiting[0].NSID != 1 || !strings.Contains(s.Waiting[0].Why, "no such file") || s.Namespaces != 2 {
 		t.Errorf("status %+v", s)
 	}
-	if r.logs.FilterMessage("namespace waits for what it exports").Len() != 1 {
+	if r.logs.FilterMessage("namespace waits for its store").Len() != 1 {
 		t.Error("the log has no line about it")
 	}
 	r.wantSaved(doc)
@@ -479,7 +479,7 @@ func TestKeys(t *testing.T) {
 	}
 	found := false
 	for _, l := range r.logs.All() {
-		found = found || strings.Contains(l.Message, "others may read")
+		found = found || strings.Contains(l.Message, "other users may read it")
 	}
 	if !found {
 		t.Error("no warning of a key that others may read")
@@ -487,7 +487,7 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(key, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.RereadKeys(); err == nil || !strings.Contains(err.Error(), "keys are as before: key of host h1") {
+	if _, err := r.RereadKeys(); err == nil || !strings.Contains(err.Error(), "no key was read again, and the previous keys are kept: key of host h1") {
 		t.Errorf("%v", err)
 	}
 	r.wantState(doc)

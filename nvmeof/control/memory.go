@@ -28,13 +28,13 @@ func foreseeMemory(doc *config.Document, machine int64, files fs.FS) config.Prob
 	exported := exportedMemory(doc)
 	limit, whose := machine, "this machine has"
 	if of := cgroupMemory(files); of < limit {
-		limit, whose = of, "this process's cgroup may have"
+		limit, whose = of, "the cgroup of this process allows"
 	}
 	if exported <= limit {
 		return nil
 	}
 	return config.Problems{{
-		Text: fmt.Sprintf("memory exports have %v in all, and %s %v: the kernel ends the target when hosts have written as much", config.Size(exported), whose, wholeMiB(limit)),
+		Text: fmt.Sprintf("memory namespaces have %v in total, but %s %v: the kernel kills the target when hosts have written that much", config.Size(exported), whose, wholeMiB(limit)),
 		Fix:  "export less memory, or files",
 	}}
 }

@@ -24,11 +24,11 @@ func TestForeseeMemory(t *testing.T) {
 	}{
 		{"no memory", nil, nil, ""},
 		{"as much as there is", nil, []int64{3 * mib, 2 * mib}, ""},
-		{"more", nil, []int64{3 * mib, 2*mib + 512}, "memory exports have 5243392 in all, and this machine has 5MiB: "},
+		{"more", nil, []int64{3 * mib, 2*mib + 512}, "memory namespaces have 5243392 in total, but this machine has 5MiB: "},
 		{"more than can be counted", nil, []int64{math.MaxInt64, math.MaxInt64}, "this machine has 5MiB: "},
-		{"version 2", version2, []int64{4 * mib}, "memory exports have 4MiB in all, and this process's cgroup may have 3MiB: "},
+		{"version 2", version2, []int64{4 * mib}, "memory namespaces have 4MiB in total, but the cgroup of this process allows 3MiB: "},
 		{"within version 2", version2, []int64{3 * mib}, ""},
-		{"version 1", version1, []int64{4 * mib}, "this process's cgroup may have 3MiB: "},
+		{"version 1", version1, []int64{4 * mib}, "the cgroup of this process allows 3MiB: "},
 		{"no limit", map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, []int64{4 * mib}, ""},
 		{"nonsense", map[string]string{"proc/self/cgroup": "0\n\n:::\n0::../..\n", "sys/fs/cgroup/memory.max": "\n"}, []int64{4 * mib}, ""},
 	} {
@@ -55,7 +55,7 @@ func TestMemoryAdded(t *testing.T) {
 	r.apply(doc)
 	doc.Subsystems[0].Namespaces = append(doc.Subsystems[0].Namespaces, &config.Namespace{NSID: 9, Memory: &config.Memory{Size: 1 << 60}})
 	out, err := r.Apply(doc, Options{DryRun: true})
-	if err != nil || !strings.Contains(out.Warnings.Error(), "memory exports have ") {
+	if err != nil || !strings.Contains(out.Warnings.Error(), "memory namespaces have ") {
 		t.Fatalf("warnings %v, %v", out, err)
 	}
 	doc.Subsystems[0].Namespaces[2].Memory.Size = 1 << 20

@@ -51,7 +51,7 @@ func (a misplacedRecords) reservedElsewhere(r *reacher, nqn nvmeof.NQN, n *confi
 			return nil
 		})
 		if err == nil && held { // nothing is known of a file that does not answer
-			return fmt.Errorf("what hosts have reserved of it is in %s, which %s names: name that file here, or remove it if no host relies on a reservation",
+			return fmt.Errorf("its reservations are in %s, which %s names: name that file here, or remove it if no host relies on a reservation",
 				x.Reservations, namespaceName(at))
 		}
 	}

@@ -123,7 +123,7 @@ func duplicate(to, from map[string]*os.File) error {
 // movable returns an error if something is in progress that the move would lose.
 func movable(m *Manager) error {
 	for l := range m.leaving {
-		return fmt.Errorf("%s is being removed, and waits for commands that its store has not finished", l.what)
+		return fmt.Errorf("%s is being removed, and waits for commands that its store has not completed", l.what)
 	}
 	m.stores.begin(m.changeTimeout)
 	for key, h := range m.stores.held {
@@ -131,8 +131,8 @@ func movable(m *Manager) error {
 			continue
 		}
 		if why := m.stores.detachment(key); why != nil {
-			return fmt.Errorf("%s was removed or replaced, and what hosts have written is in no file that another process could open (%w). Put it back first; "+
-				"one that has no name any more cannot be: copy it, remove the namespace, and add it with the copy", h.as.Path(), why)
+			return fmt.Errorf("%s was removed or replaced, so another process could not open the file with the hosts' data (%w). Move it back first; "+
+				"if the file has no name any more, copy it, remove the namespace, and add it with the copy", h.as.Path(), why)
 		}
 	}
 	return saveRecords(m)
@@ -145,7 +145,7 @@ func (x *Moved) add(key storeKey, h *heldStore) error {
 		return nil
 	}
 	if s.Offset() < 0 {
-		return fmt.Errorf("namespace %d is memory that ends with its process", h.as.NSID)
+		return fmt.Errorf("the memory of namespace %d cannot be moved to another process", h.as.NSID)
 	}
 	x.Offsets[string(key)] = s.Offset()
 	return nil
@@ -172,7 +172,7 @@ func (x *Moved) Close() error {
 // are served once the returned function is called; see [target.Adopt].
 func Adopt(m *Manager) (begin func(), err error) {
 	if m.cfg.Moved == nil || m.cfg.Moved.Target == nil {
-		return nil, errors.New("there is no target to go on with")
+		return nil, errors.New("there is no target to take over")
 	}
 	adopted, err := target.Adopt(m.target, m.cfg.Moved.Target)
 	if err != nil {

@@ -206,7 +206,7 @@ func TestUndoneMemoryThatWaits(t *testing.T) {
 			r.write("r", []byte("rubbish"))
 			want := r.doc(strings.NewReplacer(edit...).Replace(memoryDoc))
 			want.Listeners = append(want.Listeners, &config.Listener{ID: 99, Address: config.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4420")}})
-			if _, err := r.Apply(want, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "could not all be undone: namespace 2 of a waits") {
+			if _, err := r.Apply(want, Options{Force: true}); err == nil || !strings.Contains(err.Error(), "not all earlier steps could be undone: namespace 2 of a waits") {
 				t.Fatal(err)
 			}
 			if err := os.Remove(r.dir + "/r"); err != nil {

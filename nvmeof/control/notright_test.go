@@ -63,7 +63,7 @@ func TestNotRight(t *testing.T) {
 		"empty reservations": {"file: {path: DIR/x}\n        reservations: DIR/resv", func(r *rig) {
 			r.write("x", block)
 			r.write("resv", nil)
-		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "was not written by this program"},
+		}, func(r *rig) { _ = os.Remove(r.dir + "/resv") }, "this program did not write it"},
 		"in use": {"file: {path: DIR/x}", func(r *rig) {
 			r.write("x", block)
 			r.take("x")
@@ -106,7 +106,7 @@ func TestNotRight(t *testing.T) {
 			if len(w) != 1 || w[0].NSID != 1 || !strings.Contains(w[0].Why, c.why) {
 				t.Errorf("waiting are %v, want one with %q", w, c.why)
 			}
-			lines := r.logs.FilterMessage("namespace waits for what it exports").All()
+			lines := r.logs.FilterMessage("namespace waits for its store").All()
 			if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()["why"]), c.why) {
 				t.Errorf("the log has %v", lines)
 			}
@@ -139,7 +139,7 @@ func TestWaitsForRoom(t *testing.T) {
 	}
 	r.write("other", make([]byte, 4<<20))
 	r.await("another number", func() bool { return why() != before })
-	if lines := r.logs.FilterMessage("namespace waits for what it exports").All(); len(lines) != 1 {
+	if lines := r.logs.FilterMessage("namespace waits for its store").All(); len(lines) != 1 {
 		t.Errorf("the log has %v", lines)
 	}
 }

@@ -28,7 +28,7 @@ func OpenAPI() []byte {
 		"servers": []any{map[string]any{"url": "http://target"}},
 		"paths":   paths,
 		"components": map[string]any{"responses": map[string]any{"error": map[string]any{
-			"description": "The error, as the command line prints it, and its kind: 400 invalid, 401 and 429 forbidden (no token, or an unknown one), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (of data, or of what protects it; force=true does it), in-use (connected hosts would lose what they use; likewise), not-empty (a store that was required to be empty has data) or failed (the machine refused, or the object is not in the required state), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, except for unsaved: then the target was changed, and the file was not.",
+			"description": "The error, as the command line prints it, and its kind: 400 invalid, 401 and 429 forbidden (no token, or an unknown one), 403 forbidden (a token whose role does not include it), 404 not-found, 409 exists, restart, loss (data, or its protection, would be lost; requires force=true), in-use (connected hosts would lose what they use; requires force=true), not-empty (a store that was required to be empty has data) or failed (the operating system refused, or the object is not in the required state), 500 failed or unsaved, 503 failed (the target is stopping, or its group of gateways or the storage does not answer). Nothing was changed, except for unsaved: the target was changed, but the file was not.",
 			"content":     content(schema(reflect.TypeFor[errorBody]())),
 		}}},
 	})
@@ -60,7 +60,7 @@ func (r *route) operation(need Role) any {
 		case pathOption:
 			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of a directory."}
 		case logOption:
-			s = map[string]any{"type": "string", "description": "Log to which the number belongs, from an earlier answer. If it is a different log now, all events are new."}
+			s = map[string]any{"type": "string", "description": "Log to which the number belongs, from an earlier response. If the target has a different log now, all events are new."}
 		case fileOption:
 			s = map[string]any{"type": "string", "pattern": "^/", "description": "Absolute path of the file to save to. Default, with save: the one with which the target was started."}
 		}

@@ -26,7 +26,7 @@ type otherDiskError struct {
 }
 
 func (e *otherDiskError) Error() string {
-	return fmt.Sprintf("%s is another disk than hosts know: it was %s%s, and is %s; export that one by a name that stays, as those in /dev/disk/by-id; or, if it was replaced: %s",
+	return fmt.Sprintf("%s is a different disk now: it was %s%s, and is %s; export the earlier disk by a persistent name, as in /dev/disk/by-id; or, if it was replaced: %s",
 		e.path, strings.Join(e.was, " or "), e.where, strings.Join(e.now, " or "), e.remedy)
 }
 
@@ -35,19 +35,19 @@ func sameDisk(a, b []string) bool {
 	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(of string) bool { return slices.Contains(b, of) })
 }
 
-// A doubtfulDiskError reports that hosts may know another disk at a path.
-type doubtfulDiskError struct {
+// An unverifiedDiskError reports that hosts may know another disk at a path.
+type unverifiedDiskError struct {
 	path config.Path
 	why  error
 	note string
 }
 
-func (e *doubtfulDiskError) Error() string {
-	return fmt.Sprintf("whether %s is the disk that hosts know is not known (%v): they would find the data of another one under its identity; if it is the right one: rm -r %s",
+func (e *unverifiedDiskError) Error() string {
+	return fmt.Sprintf("it is not known whether %s is the same disk as before (%v): otherwise hosts would find another disk's data under its identity; if it is the right disk: rm -r %s",
 		e.path, e.why, shell.Quote(e.note))
 }
 
-func (e *doubtfulDiskError) Unwrap() error { return e.why }
+func (e *unverifiedDiskError) Unwrap() error { return e.why }
 
 // disk returns the noted identifiers of the device that was at a path; none if there is no note.
 func (k known) disk(p config.Path) ([]string, error) {
@@ -60,11 +60,11 @@ func (k known) disk(p config.Path) ([]string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, &doubtfulDiskError{p, err, name}
+		return nil, &unverifiedDiskError{p, err, name}
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) < 2 || lines[0] != string(p) { // the path, and at least one identifier
-		return nil, &doubtfulDiskError{p, fmt.Errorf("%s is damaged", name), name}
+		return nil, &unverifiedDiskError{p, fmt.Errorf("%s is damaged", name), name}
 	}
 	return lines[1:], nil
 }

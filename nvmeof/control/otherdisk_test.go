@@ -52,7 +52,7 @@ func TestSameDisk(t *testing.T) {
 // TestDiskNoteDamaged: if the note of the disk that hosts know is unreadable, no disk is treated as that one.
 func TestDiskNoteDamaged(t *testing.T) {
 	t.Parallel()
-	const disk, want = "/dev/a", "whether /dev/a is the disk that hosts know is not known"
+	const disk, want = "/dev/a", "it is not known whether /dev/a is the same disk as before"
 	for name, damage := range map[string]func(note string) error{
 		"empty":              func(note string) error { return os.Truncate(note, 0) },
 		"cut after the path": func(note string) error { return os.Truncate(note, int64(len(disk)+1)) },
@@ -115,7 +115,7 @@ func TestOtherDisk(t *testing.T) {
 	}{
 		{"first", one, ""},
 		{"again", one, ""},
-		{"another has its name", two, dir + "/two; export that one by a name that stays"},
+		{"another has its name", two, dir + "/two; export the earlier disk by a persistent name"},
 		{"its own again", one, ""},
 		{"another has its name again", two, "it was " + dir + "/one, and is " + dir + "/two"},
 	} {

@@ -48,7 +48,7 @@ func probeImage(n *config.Namespace) (p Probed, err error) {
 	s, err := rbd.Open(n.RBD.Image, rbd.Config{Conf: string(n.RBD.Conf), ID: n.RBD.ID, BlockSize: cmp.Or(n.BlockSize, 512), ReadOnly: true})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && n.RBD.Size > 0:
-		return p, fmt.Errorf("image %s is not there yet: the target that serves it makes it", n.RBD.Image)
+		return p, fmt.Errorf("image %s does not exist yet: the target that serves it creates it", n.RBD.Image)
 	case err != nil:
 		return p, err
 	}

@@ -30,7 +30,7 @@ type HungError struct {
 }
 
 func (e *HungError) Error() string {
-	return fmt.Sprintf("%s does not answer since %s: see what is wrong with its file system or device", e.Path, e.Since.Format(time.TimeOnly))
+	return fmt.Sprintf("%s has not answered since %s: check its file system or device", e.Path, e.Since.Format(time.TimeOnly))
 }
 
 // A reaching is a call for a path that has exceeded its limit and is still in progress.

@@ -82,7 +82,7 @@ func TestStartWithHungStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.Status()
-	if len(s.Waiting) != 1 || s.Waiting[0].NSID != 2 || !strings.Contains(s.Waiting[0].Why, "does not answer since") {
+	if len(s.Waiting) != 1 || s.Waiting[0].NSID != 2 || !strings.Contains(s.Waiting[0].Why, "has not answered since") {
 		t.Errorf("waiting: %+v", s.Waiting)
 	}
 	if len(r.target.Listeners()) != 1 || len(r.target.Subsystems()[0].Namespaces()) != 1 {

@@ -56,7 +56,7 @@ func (f recordFile) Load() ([]byte, error) {
 		return f.file.Load()
 	}, nil)
 	if f.what == stateRecord && b == nil && err == nil {
-		f.stores.log.Warn("state is not there, and is begun: the counters of SMART are zero, and no namespace is write-protected",
+		f.stores.log.Warn("state file did not exist and has been created: the SMART counters are zero, and no namespace is write-protected",
 			zap.String("file", string(f.path)))
 	}
 	return b, err

@@ -109,7 +109,7 @@ subsystems:
 		t.Errorf("waiting: %+v", waiting)
 	}
 	for _, w := range waiting {
-		if w.NSID != 1 || !strings.Contains(w.Why, "does not answer since") {
+		if w.NSID != 1 || !strings.Contains(w.Why, "has not answered since") {
 			t.Errorf("waiting: %+v", w)
 		}
 	}

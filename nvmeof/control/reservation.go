@@ -114,7 +114,7 @@ func (e *ConnectedError) Error() string {
 	for i := range e.Hosts {
 		e.Hosts[i] = nvmeof.Printable(e.Hosts[i])
 	}
-	return fmt.Sprintf("connected, and may rely on its reservation: %s; nothing was changed. Say --force if that is meant (with the API ?force=true)",
+	return fmt.Sprintf("hosts that are connected and may rely on the reservation: %s; nothing was changed. If this is intended, use --force (with the API ?force=true)",
 		strings.Join(e.Hosts, ", "))
 }
 
@@ -137,7 +137,7 @@ func reservationRoutes() []route {
 		{"GET", "/v1/reservations", "listReservations", "List the namespaces with registrants or a reservation", nil, nil, []Reservation{}, false,
 			func(c *call) (any, error) { return reservations(c.manager), nil }},
 		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation", "clearReservation",
-			"Clear the reservation and all registrations of a namespace; with force also those of connected hosts", force, nil, done{}, false,
+			"Clear the reservation and all registrations of a namespace; force is required if hosts are connected", force, nil, done{}, false,
 			func(c *call) (any, error) {
 				n, err := c.reserved()
 				if err != nil {
@@ -146,7 +146,7 @@ func reservationRoutes() []route {
 				return done{}, clearReservation(n, c.option("force"))
 			}},
 		{"DELETE", "/v1/subsystems/{nqn}/namespaces/{nsid}/reservation/{host}", "removeRegistrant",
-			"Remove the registration and reservation of a host, by NQN or host identifier; with force also while it is connected", force, nil, done{}, false,
+			"Remove the registration and reservation of a host, by NQN or host identifier; force is required while the host is connected", force, nil, done{}, false,
 			func(c *call) (any, error) {
 				n, err := c.reserved()
 				if err != nil {

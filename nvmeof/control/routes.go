@@ -174,13 +174,13 @@ func routes() []route {
 
 func targetRoutes() []route {
 	return []route{
-		{"GET", "/v1/status", "getStatus", "Get the state of the target, and what it waits for", nil, nil, Status{}, false,
+		{"GET", "/v1/status", "getStatus", "Get the state of the target, including what it waits for", nil, nil, Status{}, false,
 			func(c *call) (any, error) { return c.manager.Status(), nil }},
 		{"GET", "/v1/measures", "getMeasures", "Get the counters of the target, at most once a second; the difference of two readings gives the rates", nil, nil, Measures{}, false,
 			func(c *call) (any, error) { return recentMeasures(c.manager), nil }},
-		{"GET", "/v1/config", "getConfig", "Get the present configuration", nil, nil, config.Document{}, false,
+		{"GET", "/v1/config", "getConfig", "Get the current configuration", nil, nil, config.Document{}, false,
 			func(c *call) (any, error) { return c.manager.present(), nil }},
-		{"PUT", "/v1/config", "applyConfig", "Apply a configuration: all of it, or nothing", changeOptions, config.Document{}, Result{}, false,
+		{"PUT", "/v1/config", "applyConfig", "Apply a configuration: all changes, or none", changeOptions, config.Document{}, Result{}, false,
 			func(c *call) (any, error) {
 				want, _, err := config.Parse("", c.body)
 				if err != nil {
@@ -201,7 +201,7 @@ func targetRoutes() []route {
 				_, err := c.manager.RereadKeys()
 				return done{}, err
 			}},
-		{"POST", "/v1/takeover", "takeOver", "Hand the hosts of this target over to another process of the same user, and end; see nvmeof target --takeover", nil, takeOver{}, done{}, false, serveTakeOver},
+		{"POST", "/v1/takeover", "takeOver", "Hand the connections of hosts over to another process of the same user, and end; see nvmeof target --takeover", nil, takeOver{}, done{}, false, serveTakeOver},
 		{"GET", "/v1/controllers", "listControllers", "List the connected controllers", nil, nil, []Controller{}, false,
 			func(c *call) (any, error) { return c.manager.Controllers(), nil }},
 		{"DELETE", "/v1/subsystems/{nqn}/controllers/{id}", "removeController", "Disconnect a host; it may reconnect", nil, nil, done{}, false,
@@ -281,8 +281,8 @@ func leaveListener(d *config.Document, id string) error {
 			}
 		}
 		if len(rest) == 0 && len(s.Listeners) > 0 {
-			return config.Problems{{Text: fmt.Sprintf("subsystem %s is on listener %s alone", s.NQN, id),
-				Fix: "set its listeners to others, or remove it, first"}}
+			return config.Problems{{Text: fmt.Sprintf("subsystem %s is exposed on listener %s only", s.NQN, id),
+				Fix: "first set other listeners for it, or remove it"}}
 		}
 		s.Listeners = rest
 	}

@@ -115,9 +115,9 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	file, _, err := config.Parse(name, old)
 	switch {
 	case err != nil && !config.Resembles(old):
-		return nil, fmt.Errorf("%s is no configuration: is it the right file? Give another name, or remove it if nothing of it is needed", name)
+		return nil, fmt.Errorf("%s is not a configuration: is it the right file? Give another name, or remove it if it is not needed", name)
 	case err != nil:
-		return nil, fmt.Errorf("it is not a configuration any more: %w; correct it, or replace it: nvmeof target export --output %s", err, shell.Quote(name))
+		return nil, fmt.Errorf("it is no longer a valid configuration: %w; correct it, or replace it: nvmeof target export --output %s", err, shell.Quote(name))
 	}
 	known := func(doc *config.Document) bool {
 		doc = doc.Clone()
@@ -127,7 +127,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	switch {
 	case known(own(m, m.doc)), known(s.doc), s.ours && known(m.saved):
 	case !s.ours:
-		return nil, fmt.Errorf("%[1]s is there and describes another target: nvmeof target diff %[2]s shows the differences; give another name, or remove it", name, shell.Quote(name))
+		return nil, fmt.Errorf("%[1]s exists and describes another target: nvmeof target diff %[2]s shows the differences; give another name, or remove it", name, shell.Quote(name))
 	default:
 		return nil, fmt.Errorf("%[1]s was changed since the target read it: nvmeof target diff %[2]s shows how; apply that with nvmeof target apply %[2]s, "+
 			"or drop it with nvmeof target export --output %[2]s", name, shell.Quote(name))
@@ -136,7 +136,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 	s.doc.TakeSettings(file)
 	text, kept := config.Rewrite(old, s.doc)
 	if !kept {
-		s.warnings = config.Problems{{File: name, Text: "is laid out such that it had to be written anew", Fix: "its comments are lost"}}
+		s.warnings = config.Problems{{File: name, Text: "its layout could not be kept, so the file was written anew", Fix: "its comments are lost"}}
 		return text, readable(text)
 	}
 	return text, nil
@@ -145,7 +145,7 @@ func (m *Manager) rewrite(s *saving, old []byte) ([]byte, error) {
 // readable returns an error if the next start would refuse a text, which has more than can be read.
 func readable(text []byte) error {
 	if err := config.ParsePart("", text, new(config.Document)); err != nil {
-		return fmt.Errorf("what is to be saved could not be read by the next start: %w", err)
+		return fmt.Errorf("the next start could not read the configuration to be saved: %w", err)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (s *saving) unchanged(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.old == nil || !bytes.Equal(now, s.old):
-		return fmt.Errorf("%s was written by somebody else meanwhile: see nvmeof target diff %s, and save again", s.name, shell.Quote(s.name))
+		return fmt.Errorf("%s was changed while it was being saved: see nvmeof target diff %s, and save again", s.name, shell.Quote(s.name))
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func TestSavePending(t *testing.T) {
 		t.Error(err)
 	}
 	s.write(t, "version: [")
-	if _, err := s.add(4, Options{}); err == nil || !strings.Contains(err.Error(), "not a configuration any more") {
+	if _, err := s.add(4, Options{}); err == nil || !strings.Contains(err.Error(), "no longer a valid configuration") {
 		t.Errorf("%v", err)
 	}
 	s.want("version: [", 3)
@@ -189,7 +189,7 @@ func TestSaveMeets(t *testing.T) {
 		s.mu.Lock()
 		err = s.commit(staged)
 		s.mu.Unlock()
-		if err == nil || !strings.Contains(err.Error(), "written by somebody else") {
+		if err == nil || !strings.Contains(err.Error(), "changed while it was being saved") {
 			t.Errorf("the other's file was replaced, with error %v", err)
 		}
 		s.want(theirs, 1)
@@ -216,7 +216,7 @@ func TestSaveUnreadable(t *testing.T) {
 			d.Subsystems[0].Model = "not \x01 printable"
 			return nil
 		}, Options{Save: true, File: name, DryRun: true})
-		if !errors.As(err, new(*SaveError)) || !strings.Contains(err.Error(), "could not be read") {
+		if !errors.As(err, new(*SaveError)) || !strings.Contains(err.Error(), "could not read the configuration") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -65,10 +65,10 @@ func (s *stores) saveAgain(p config.Path, what recordKind, check func() error, s
 	}
 	switch known, err := save(); {
 	case err != nil:
-		return fmt.Errorf("%w; and it cannot be saved again: %w", why, err)
+		return fmt.Errorf("%w; it could not be saved again either: %w", why, err)
 	case !known: // hosts wait for it as before
 		return nil
 	}
-	s.log.Warn("what hosts have set is saved again: the file was removed or damaged while it is in use", zap.String("file", string(p)), zap.NamedError("why", why))
+	s.log.Warn("reservations or state of hosts saved again: the file was removed or damaged while in use", zap.String("file", string(p)), zap.NamedError("why", why))
 	return nil
 }

@@ -95,11 +95,11 @@ func (c *call) warnReadOnly(answer any) any {
 	now, _ := n.Served()
 	name := namespaceName(namespaceKey{s.NQN, nsid})
 	if now.StoreReadOnly {
-		r.Warnings = append(r.Warnings, name+" is not writable: what it exports is read-only; see read-only in its file, block or rbd")
+		r.Warnings = append(r.Warnings, name+" is not writable: its file, device or image is read-only; see read-only in its file, block or rbd")
 	}
 	switch protectionOf(s, now.Protection) {
 	case ProtectedByHost, ProtectedUnkept:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is not writable: a host has write-protected it; one that may write there ends that: nvme set-feature -n %d -f 0x84 -v 0", name, nsid))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s is not writable: a host has write-protected it; to end that, run on a host that may write to it: nvme set-feature -n %d -f 0x84 -v 0", name, nsid))
 	case ProtectedUntilOff:
 		r.Warnings = append(r.Warnings, name+" is not writable: a host has write-protected it until the target ends; a restart ends that, a takeover does not")
 	}

@@ -34,7 +34,7 @@ func TestServedStatus(t *testing.T) {
 	}
 	var result Result
 	r.do("PATCH", "/v1/subsystems/a/namespaces/3", `{"read-only": false}`, &result)
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "namespace 3 of a is not writable: what it exports is read-only") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "namespace 3 of a is not writable: its file, device or image is read-only") {
 		t.Errorf("%+v", result)
 	}
 	r.do("POST", "/v1/subsystems/a/namespaces/2/resume", "", nil)

@@ -106,10 +106,10 @@ func Serve(m *Manager, at *Socket) *Server {
 	s.tasks.Go(func() { // ends when Close closes the listener
 		at.listener.Stay(at.folder, func(err error) {
 			if err != nil {
-				m.log.Error("control socket: its file was removed, and cannot be made again: trying on", zap.Error(err))
+				m.log.Error("control socket: its file was removed, and creating it again failed; retrying", zap.Error(err))
 				return
 			}
-			m.log.Warn("control socket: its file was removed; made again", zap.String("path", at.Path()))
+			m.log.Warn("control socket: its file was removed, and was created again", zap.String("path", at.Path()))
 		})
 	})
 	return s
@@ -145,14 +145,14 @@ func noPlace(path string, err error) error {
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	return fmt.Errorf("%s cannot be made: %w: give a path in a folder that user %d may write to", path, err, os.Geteuid())
+	return fmt.Errorf("%s cannot be created: %w: give a path in a directory that user %d may write to", path, err, os.Geteuid())
 }
 
 // A TakenError reports that another target serves the socket.
 type TakenError struct{ Path string }
 
 func (e *TakenError) Error() string {
-	return fmt.Sprintf("another target is served at %s; stop it, or give another path", e.Path)
+	return fmt.Sprintf("another target uses %s; stop it, or give another path", e.Path)
 }
 
 // Handler returns the API of a Manager.
@@ -245,7 +245,7 @@ func (c *call) read(r *route, w http.ResponseWriter, q *http.Request) error {
 	limit := r.longest()
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, limit))
 	if err != nil {
-		return config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or broke off: %v", limit, err)}}
+		return config.Problems{{Text: fmt.Sprintf("the body is longer than %d bytes, or incomplete: %v", limit, err)}}
 	}
 	if !utf8.Valid(body) {
 		return config.Problems{{Text: "the body is not UTF-8"}}
@@ -280,14 +280,14 @@ func checkOption(name string, values []string) error {
 	}
 	switch {
 	case len(values) != 1:
-		return wrong("it is given once")
+		return wrong("give it once")
 	case name == fileOption, name == pathOption:
 		if err := new(config.Path).UnmarshalText([]byte(value)); err != nil {
 			return config.Problems{{Text: "option " + name + ": " + err.Error()}}
 		}
 	case name == afterOption:
 		if _, err := strconv.ParseUint(value, 10, 64); err != nil {
-			return wrong("it is the number of an event")
+			return wrong("give the number of an event")
 		}
 	case name == uuidOption:
 		if err := new(config.UUID).UnmarshalText([]byte(value)); err != nil {
@@ -295,10 +295,10 @@ func checkOption(name string, values []string) error {
 		}
 	case name == logOption:
 		if len(value) > 64 {
-			return wrong("it is what an earlier answer has as log")
+			return wrong("give the log of an earlier response")
 		}
 	case value != "true" && value != "false":
-		return wrong("it is true or false")
+		return wrong("give true or false")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type Group interface {
 type ConflictError struct{ Base int64 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("the group's configuration is not that of revision %d any more: another gateway has changed it; nothing was changed, try again", e.Base)
+	return fmt.Sprintf("the group's configuration is no longer at revision %d: another gateway has changed it; nothing was changed, try again", e.Base)
 }
 
 // A GroupError reports that the group's document could not be changed or read.
@@ -39,7 +39,7 @@ func (e *GroupError) Error() string { return "the group's configuration: " + e.E
 func (e *GroupError) Unwrap() error { return e.Err }
 
 // errOutdated is the error of an edit of a document that is no longer the group's.
-var errOutdated = errors.New("the group's configuration was changed meanwhile")
+var errOutdated = errors.New("the group's configuration was changed at the same time")
 
 const (
 	// groupTime is the time limit for requests to the group's store.
@@ -138,14 +138,14 @@ func Follow(ctx context.Context, m *Manager) (revision int64, err error) {
 	before, _ := Revision(m)
 	revision, doc, err := m.cfg.Group.Latest(ctx)
 	if err == nil && revision < before {
-		err = &LostError{fmt.Errorf("the store has revision %d, and this gateway goes on with revision %d: was the store restored from a copy? Start all gateways again; "+
-			"if it has revision 0, which is none, nvmeof target export, and nvmeof target apply that", revision, before)}
+		err = &LostError{fmt.Errorf("the store has revision %d, but this gateway has revision %d, so the store was probably restored from a backup: restart all gateways; "+
+			"if the store has revision 0, which means none, run nvmeof target export first, and apply that with nvmeof target apply", revision, before)}
 	}
 	if noteLost(m, err); err != nil {
 		return 0, &GroupError{err}
 	}
 	if revision > 0 && doc.Version != config.Version { // the shared part has no version
-		return 0, &GroupError{fmt.Errorf("revision %d is of version %d, of which this gateway knows %d: upgrade it", revision, doc.Version, config.Version)}
+		return 0, &GroupError{fmt.Errorf("revision %d has version %d, and this gateway knows version %d: upgrade the gateway", revision, doc.Version, config.Version)}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,7 +106,7 @@ func isOwn(dir string, uid int) error {
 		return err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != uid || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s is not a folder of this user alone", dir)
+		return fmt.Errorf("%s is not a directory that only this user can write to", dir)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func TestStateNotRight(t *testing.T) {
 			if found := Foresee(t.Context(), r.Document(), notes, os.Getenv); len(found) == 0 || !strings.HasSuffix(w[0].Why, found[0].Text) {
 				t.Errorf("foreseen is %v", found)
 			}
-			if lines := r.logs.FilterMessage("namespace waits for what it exports").Len(); lines != 2 {
+			if lines := r.logs.FilterMessage("namespace waits for its store").Len(); lines != 2 {
 				t.Errorf("%d lines in the log", lines)
 			}
 			h.options.NQN = "b"
@@ -184,7 +184,7 @@ func TestStateMissing(t *testing.T) {
 	with := func(c *Config) { c.State = notes }
 	path := filepath.Join(dir, "state")
 	whole := protectedState(t, dir, with)
-	const begun = "state is not there, and is begun: the counters of SMART are zero, and no namespace is write-protected"
+	const begun = "state file did not exist and has been created: the SMART counters are zero, and no namespace is write-protected"
 	for name, c := range map[string]struct {
 		mend      func(r *rig, note string) error
 		protected bool

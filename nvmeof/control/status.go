@@ -137,12 +137,12 @@ func (m *Manager) Status() Status {
 			s.Addresses = append(s.Addresses, Address{l.of, l.addr.String(), id})
 		case lacks(l.addr.Addr()): // the listener itself does not notice
 			s.Waiting = append(s.Waiting, Waiting{Listener: l.of, Address: l.addr.String(), Since: s.Now,
-				Why: "this machine has the address no more (ip address shows which it has): no host gets there until it is back"})
+				Why: "this machine no longer has the address (see ip address): hosts cannot connect to it until it is back"})
 		}
 	}
 	for _, l := range m.doc.Listeners {
 		if w := m.wildcards[l.ID]; w != nil && !served[l.ID] {
-			s.Waiting = append(s.Waiting, Waiting{Listener: l.ID, Address: l.Address.String(), Why: "this machine has no such address by which others reach it", Since: w.since})
+			s.Waiting = append(s.Waiting, Waiting{Listener: l.ID, Address: l.Address.String(), Why: "this machine has no such address that other machines can reach", Since: w.since})
 		}
 	}
 	slices.SortFunc(s.Addresses, func(a, b Address) int {
@@ -223,7 +223,7 @@ func (m *Manager) Disconnect(nqn nvmeof.NQN, id int) error {
 // Pause holds the commands of a namespace for at most limit, where 0 means 10 s. Resume ends it.
 func (m *Manager) Pause(nqn nvmeof.NQN, nsid int, limit time.Duration) error {
 	if limit < 0 || limit > target.MaxPause {
-		return config.Problems{{Text: fmt.Sprintf("limit: %v is not more than 0s and at most %v: hosts abort commands that take longer", limit, target.MaxPause)}}
+		return config.Problems{{Text: fmt.Sprintf("limit: %v: want more than 0s and at most %v, since hosts abort commands that take longer", limit, target.MaxPause)}}
 	}
 	n, err := m.find(nqn, nsid)
 	if err != nil {
@@ -286,7 +286,7 @@ func configured(m *Manager, nqn nvmeof.NQN, nsid int) (n *config.Namespace, away
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w := m.waiting[namespaceKey{nqn, nsid}]; w != nil {
-		return nil, false, &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New("it waits for what it exports: " + w.why)}
+		return nil, false, &target.StateError{Subsystem: nqn, NSID: capsule.NSID(nsid), Err: errors.New("it waits for its store: " + w.why)}
 	}
 	s, err := subsystems(m.doc).find(string(nqn))
 	if err != nil {

@@ -72,7 +72,7 @@ func (m *Manager) step(c config.Change, o Options) error {
 	case config.KindSize:
 		return m.resize(c)
 	}
-	return fmt.Errorf("no way to %s a %s", c.Op, c.Kind)
+	return fmt.Errorf("cannot %s a %s", c.Op, c.Kind)
 }
 
 var anaStates = map[config.ANAState]capsule.ANAState{
@@ -156,7 +156,7 @@ func (m *Manager) removeSubsystem(nqn nvmeof.NQN) {
 	delete(m.exposed, nqn)
 	l := &leaving{what: subsystemName(nqn), unfinished: exports(names...)}
 	if err := m.remove(l, func() error { return m.target.RemoveSubsystem(nqn) }, func() {}); err != nil {
-		m.log.Warn("subsystem is removed, not without an error", zap.String("subsystem", string(nqn)), zap.Error(err))
+		m.log.Warn("subsystem is removed, with an error", zap.String("subsystem", string(nqn)), zap.Error(err))
 	}
 }
 
@@ -380,6 +380,6 @@ func (m *Manager) resize(c config.Change) error {
 	if err != nil {
 		return err
 	}
-	l := &leaving{what: "the look at the sizes of stores", unfinished: exports()}
+	l := &leaving{what: "the check of the sizes of stores", unfinished: exports()}
 	return m.remove(l, func() error { m.target.Revalidate(); return nil }, func() {})
 }

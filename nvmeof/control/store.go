@@ -153,9 +153,9 @@ type movedMemory struct {
 	as     *config.Namespace
 }
 
-// A lostError reports a missing file whose contents hosts may know. From an empty file with the same identity they
+// A missingFileError reports a missing file whose contents hosts may know. From an empty file with the same identity they
 // would read zeroes.
-type lostError struct {
+type missingFileError struct {
 	path string
 	size config.Size
 	why  error
@@ -163,22 +163,22 @@ type lostError struct {
 
 var errKnown = errors.New("it was there before")
 
-func (e *lostError) Error() string {
-	return fmt.Sprintf("%s is missing (%v): hosts would find zeroes instead of their data; "+
-		"bring it back, or make an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), shell.Quote(e.path))
+func (e *missingFileError) Error() string {
+	return fmt.Sprintf("%s is missing (%v): hosts would read zeroes instead of their data; "+
+		"restore it, or create an empty one: truncate -s %d %s", e.path, e.why, int64(e.size), shell.Quote(e.path))
 }
 
-func (e *lostError) Unwrap() error { return fs.ErrNotExist }
+func (e *missingFileError) Unwrap() error { return fs.ErrNotExist }
 
-// A cutError reports a file that is shorter than before. If it were extended to its size, hosts would read zeroes.
-type cutError struct {
+// A shortFileError reports a file that is shorter than before. If it were extended to its size, hosts would read zeroes.
+type shortFileError struct {
 	path     string
 	has, had int64 // bytes
 }
 
-func (e *cutError) Error() string {
-	return fmt.Sprintf("%s has %d bytes, and had %d: hosts would find zeroes instead of the rest of their data; "+
-		"bring that back, or make an empty file in its place: rm %s; truncate -s %d %[4]s", e.path, e.has, e.had, shell.Quote(e.path), e.had)
+func (e *shortFileError) Error() string {
+	return fmt.Sprintf("%s has %d bytes, and had %d: hosts would read zeroes instead of the rest of their data; "+
+		"restore it, or replace it by an empty file: rm %s; truncate -s %d %[4]s", e.path, e.has, e.had, shell.Quote(e.path), e.had)
 }
 
 // wanted reports whether an administrator adds a namespace with whatever is at its path.
@@ -331,10 +331,10 @@ func (s *stores) vacate(key storeKey) error {
 func (s *stores) hold(key storeKey, h *heldStore) {
 	path := zap.String("export", string(h.as.Path()))
 	if h.noteErr != nil && s.known != "" {
-		s.log.Warn("a later start could not know what was there, if it were missing, or another", path, zap.Error(h.noteErr))
+		s.log.Warn("identity of a file or device could not be recorded: a later start would not notice if it is missing or replaced", path, zap.Error(h.noteErr))
 	}
 	if h.created {
-		s.log.Warn("file was missing, and is created: the namespace is empty", path)
+		s.log.Warn("file was missing and has been created: the namespace is empty", path)
 	}
 	for _, note := range h.notes {
 		s.log.Warn(note, path)
@@ -382,7 +382,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	kept := n.File != nil && n.File.Size > 0
 	created := kept && missing(n.Path())
 	if created && s.continued && !wanted {
-		return nil, &lostError{string(n.Path()), n.File.Size, errKnown}
+		return nil, &missingFileError{string(n.Path()), n.File.Size, errKnown}
 	}
 	if err := mayOpen(); err != nil {
 		return nil, err
@@ -401,7 +401,7 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	if kept {
 		h.undoNote, h.noteErr = s.known.add(n)
 		if h.noteErr != nil && created && !wanted && n.HasIdentity() { // the next start would not know that it existed
-			return nil, &lostError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
+			return nil, &missingFileError{string(n.Path()), n.File.Size, errors.Join(h.noteErr, h.close())}
 		}
 	}
 	return h, nil
@@ -420,7 +420,7 @@ func (h *heldStore) close() (err error) {
 func (s *stores) note(n *config.Namespace, h *heldStore) {
 	if s.isNoted(n) {
 		if err := s.noteSize(n, h); err != nil {
-			s.log.Warn("other gateways could not know how long the file is", zap.String("export", string(n.Path())), zap.Error(err))
+			s.log.Warn("length of the file could not be recorded for other gateways", zap.String("export", string(n.Path())), zap.Error(err))
 		}
 		return
 	}
@@ -428,7 +428,7 @@ func (s *stores) note(n *config.Namespace, h *heldStore) {
 		return
 	}
 	if _, err := s.known.add(n); err != nil {
-		s.log.Warn("a later start could not know how long the file was, if it were shorter",
+		s.log.Warn("length of the file could not be recorded: a later start would not notice if it is shorter",
 			zap.String("export", string(n.Path())), zap.Error(err))
 	}
 }
@@ -546,7 +546,7 @@ func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	}
 	x, can := h.store.(extender)
 	if !can {
-		return fmt.Errorf("%s: its store cannot be made longer", n.File.Path)
+		return fmt.Errorf("%s: its store cannot be extended", n.File.Path)
 	}
 	return x.Extend(int64(n.File.Size))
 }
@@ -564,7 +564,7 @@ func (s *stores) mayGrow(h *heldStore, n *config.Namespace) error {
 	case err != nil:
 		return err
 	case n.File.Size > 0 && info.Size() > int64(n.File.Size):
-		return fmt.Errorf("%s has %v, and a store is never made shorter: give at least that", n.File.Path, config.Size(info.Size()))
+		return fmt.Errorf("%s has %v, and a store is never shortened: give at least that size", n.File.Path, config.Size(info.Size()))
 	}
 	return s.goneNow(n)
 }

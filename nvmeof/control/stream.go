@@ -62,7 +62,7 @@ func (s *stream) checkOptions(q url.Values) error {
 		case i < 0:
 			return config.Problems{{Text: "unknown option " + nvmeof.Printable(name)}}
 		case len(values) != 1 || s.query[i].check != nil && !s.query[i].check(values[0]):
-			return config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(values[len(values)-1]), Fix: "it is " + cmp.Or(s.query[i].want, "given once")}}
+			return config.Problems{{Text: "option " + name + " is given as " + nvmeof.Printable(values[len(values)-1]), Fix: "give " + cmp.Or(s.query[i].want, "it once")}}
 		}
 	}
 	return nil
@@ -117,9 +117,9 @@ func whyEnded(m *Manager) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return "the target was handed over to another process: begin again for what that one does"
+		return "the target was handed over to another process: repeat the request to follow that one"
 	}
-	return "the target ends"
+	return "the target is stopping"
 }
 
 // A streamWriter sends data without delay.

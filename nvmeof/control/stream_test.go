@@ -110,7 +110,7 @@ func TestCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := streamed(t, r, "/v1/capture"); err == nil || !strings.Contains(err.Error(), "end the other capture") {
+	if _, err := streamed(t, r, "/v1/capture"); err == nil || !strings.Contains(err.Error(), "another capture is running") {
 		t.Errorf("a second client: %v", err)
 	}
 	cancel()
@@ -174,7 +174,7 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer body.Close()
-	if _, err := streamed(t, r, "/v1/trace"); err == nil || !strings.Contains(err.Error(), "end the other trace") {
+	if _, err := streamed(t, r, "/v1/trace"); err == nil || !strings.Contains(err.Error(), "another trace is running: end it") {
 		t.Errorf("a second client: %v", err)
 	}
 	if _, err := bufio.NewReader(body).ReadString('\n'); err != nil {
@@ -213,7 +213,7 @@ func TestStreamOptions(t *testing.T) {
 		{"/v1/capture", "qpn=16777216", "a number from 0 to 16777215"},
 		{"/v1/capture", "count=-1", "a number from 0"},
 		{"/v1/capture", "count=1", "no device of the target can capture"},
-		{"/v1/trace", "slower-than=5", "a duration, as 5ms"},
+		{"/v1/trace", "slower-than=5", "a duration, as in 5ms"},
 		{"/v1/trace", "nsid=x", "a number from 0 to 4294967295"},
 	} {
 		if _, err := streamed(t, r, c.path, c.option); err == nil || !strings.Contains(err.Error(), c.want) {

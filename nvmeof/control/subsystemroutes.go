@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -23,7 +24,7 @@ func subsystemRoutes() []route {
 			func(c *call) (any, error) {
 				return c.edit(func(d *config.Document) error { return subsystems(d).remove(c.path("nqn")) })
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/pause", "pauseNamespace", "Hold the commands of a namespace", nil, pauseBody{}, done{}, true,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/pause", "pauseNamespace", "Pause a namespace: its commands wait", nil, pauseBody{}, done{}, true,
 			func(c *call) (any, error) {
 				var p pauseBody
 				if err := config.Merge("", c.body, &p); err != nil {
@@ -43,7 +44,7 @@ func subsystemRoutes() []route {
 				}
 				return done{}, c.manager.Resume(nvmeof.NQN(c.path("nqn")), nsid)
 			}},
-		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Accept writes again to a namespace whose file or device has failed: writes that were acknowledged but not flushed before may be lost. Or accept the size of a file that was truncated, or the holes of one that was truncated and extended", nil, nil, done{}, false,
+		{"POST", "/v1/subsystems/{nqn}/namespaces/{nsid}/clear-fault", "clearFault", "Make a namespace whose file or device has failed accept writes again: writes that were acknowledged but not flushed before may be lost. Or accept the size of a file that was truncated, or the holes of one that was truncated and extended", nil, nil, done{}, false,
 			func(c *call) (any, error) {
 				nsid, err := c.number("nsid")
 				if err != nil {
@@ -72,7 +73,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 		options, adding = namespaceOptions, append(slices.Clone(changeOptions), emptyOption)
 	}
 	return []route{
-		{"GET", base, "list" + name + "s", "The " + list + " of a subsystem", nil, nil, []*T{}, false,
+		{"GET", base, "list" + name + "s", "List the " + list + " of a subsystem", nil, nil, []*T{}, false,
 			func(c *call) (any, error) {
 				s, err := c.subsystem(c.manager.present())
 				if err != nil {
@@ -80,7 +81,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return listOf(*of(s).list), nil
 			}},
-		{"POST", base, "add" + name, "Add one", adding, zero, Result{}, false,
+		{"POST", base, "add" + name, "Add a " + strings.ToLower(name) + " to a subsystem", adding, zero, Result{}, false,
 			func(c *call) (any, error) {
 				x := new(T)
 				if err := config.ParsePart("", c.body, x); err != nil {
@@ -88,7 +89,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return edit(c, func(l collection[T]) error { return l.add(x) })
 			}},
-		{"GET", base + "/{" + key + "}", "get" + name, "One of the " + list, nil, nil, zero, false,
+		{"GET", base + "/{" + key + "}", "get" + name, "Get a " + strings.ToLower(name) + " of a subsystem", nil, nil, zero, false,
 			func(c *call) (any, error) {
 				s, err := c.subsystem(c.manager.present())
 				if err != nil {
@@ -96,7 +97,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return of(s).find(c.path(key))
 			}},
-		{"PATCH", base + "/{" + key + "}", "set" + name, "Change one", options, zero, Result{}, true,
+		{"PATCH", base + "/{" + key + "}", "set" + name, "Change a " + strings.ToLower(name) + " of a subsystem", options, zero, Result{}, true,
 			func(c *call) (any, error) {
 				answer, err := c.patch(func(d *config.Document, p *config.Patch) error {
 					s, err := c.subsystem(d)
@@ -110,7 +111,7 @@ func memberRoutes[T any](list, name, key string, of func(*config.Subsystem) coll
 				}
 				return answer, err
 			}},
-		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove one", options, nil, Result{}, false,
+		{"DELETE", base + "/{" + key + "}", "remove" + name, "Remove a " + strings.ToLower(name) + " from a subsystem", options, nil, Result{}, false,
 			func(c *call) (any, error) {
 				return edit(c, func(l collection[T]) error { return l.remove(c.path(key)) })
 			}},

@@ -77,7 +77,7 @@ func TestFilesSwapped(t *testing.T) {
 	life(text, func(r *rig) {
 		r.reserve()
 		for _, o := range []Options{{DryRun: true}, {}, {Force: true}} {
-			if _, err := r.Apply(r.doc(files), o); err == nil || !strings.Contains(err.Error(), "have two files changed places?") {
+			if _, err := r.Apply(r.doc(files), o); err == nil || !strings.Contains(err.Error(), "if two files were swapped, put back the one of this namespace") {
 				t.Errorf("%+v: %v", o, err)
 			}
 			r.wantReserved(exclusive, none)
@@ -89,7 +89,7 @@ func TestFilesSwapped(t *testing.T) {
 	})
 	life(files, func(r *rig) {
 		w := r.Status().Waiting
-		if len(w) != 2 || !strings.Contains(w[0].Why, "resv1 are those of namespace 1 of a (UUID ") || !strings.Contains(w[1].Why, "what hosts have reserved of it is in "+dir+"/resv1") {
+		if len(w) != 2 || !strings.Contains(w[0].Why, "resv1 belong to namespace 1 of a (UUID ") || !strings.Contains(w[1].Why, "its reservations are in "+dir+"/resv1") {
 			t.Errorf("waiting are %+v", w)
 		}
 		if found := Foresee(t.Context(), r.doc(files), "", os.Getenv); len(found) != 2 {

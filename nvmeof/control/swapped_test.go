@@ -80,7 +80,7 @@ func TestReservationsSwapped(t *testing.T) {
 		t.Errorf("it does not say whose it is: %s, %v", b, err)
 	}
 	swap()
-	one, two := path("resv1")+" are those of namespace 2 of a (UUID ", path("resv2")+" are those of namespace 1 of a (UUID "
+	one, two := path("resv1")+" belong to namespace 2 of a (UUID ", path("resv2")+" belong to namespace 1 of a (UUID "
 	liveReserved(t, dir, func(r *rig) {
 		found := Foresee(t.Context(), r.doc(twoReserved), "", os.Getenv)
 		if len(found) != 2 || !strings.Contains(found[0].Text, one) {
@@ -93,7 +93,7 @@ func TestReservationsSwapped(t *testing.T) {
 		}
 		for _, o := range []Options{{DryRun: true}, {}} {
 			changed := strings.NewReplacer("resv1", "resv2", "resv2", "resv1").Replace(twoReserved)
-			if _, err := r.Apply(r.doc(changed), o); err == nil || !strings.Contains(err.Error(), "have two files changed places?") || !strings.Contains(err.Error(), "if this one has the data of that one, give it that uuid") {
+			if _, err := r.Apply(r.doc(changed), o); err == nil || !strings.Contains(err.Error(), "if two files were swapped, put back the one of this namespace") || !strings.Contains(err.Error(), "if this namespace has the data of the other one, give it the other's uuid") {
 				t.Errorf("%+v: %v", o, err)
 			}
 			r.wantState(r.doc(twoReserved))

@@ -45,15 +45,15 @@ type TracedCommand struct {
 const traceEvery = 20 * time.Millisecond
 
 func traceStream() stream {
-	return stream{"/v1/trace", "trace", "Follow the commands of hosts as they are completed, one JSON object a line.",
+	return stream{"/v1/trace", "trace", "Follow the commands of hosts as they are completed, one JSON object per line.",
 		"application/x-ndjson", TracedCommand{}, []streamOption{
 			nqnOption("host", "Only commands of this host."),
 			nqnOption("nqn", "Only commands to this subsystem."),
 			numberOption("nsid", "Only I/O commands to this namespace.", math.MaxUint32),
-			{"slower-than", "string", "Only commands that took at least this time, as 5ms.", func(v string) bool {
+			{"slower-than", "string", "Only commands that took at least this time, as in 5ms.", func(v string) bool {
 				return new(config.Duration).UnmarshalText([]byte(v)) == nil
-			}, "a duration, as 5ms"},
-			numberOption("count", "Number of commands after which it ends; 0: no limit. Default 0.", 1<<31-1),
+			}, "a duration, as in 5ms"},
+			numberOption("count", "Number of commands after which the stream ends; 0: no limit. Default 0.", 1<<31-1),
 			secondsOption(),
 		}, serveTrace}
 }
@@ -64,7 +64,7 @@ func serveTrace(ctx context.Context, m *Manager, q url.Values, w *streamWriter) 
 	trace, err := target.NewTrace(m.target, target.TraceFilter{Host: nvmeof.NQN(q.Get("host")), Subsystem: nvmeof.NQN(q.Get("nqn")),
 		NSID: capsule.NSID(number(q, "nsid")), SlowerThan: time.Duration(slow)})
 	if errors.Is(err, target.ErrTracing) {
-		return &busyError{"commands are being traced already: end the other trace first"}
+		return &busyError{"another trace is running: end it first"}
 	}
 	if err != nil {
 		return err

@@ -97,7 +97,7 @@ func TestUndoneRemovalForgets(t *testing.T) {
 	want.Subsystems = want.Subsystems[1:]
 	fails := want.Clone()
 	fails.Listeners = append(fails.Listeners, r.doc("version: 1\nlisteners: [{id: 99, address: \"192.0.2.7:4420\"}]\n").Listeners...)
-	if _, err := r.Apply(fails, Options{Force: true}); err == nil || !strings.HasSuffix(err.Error(), "could not all be undone: add subsystem a: "+errForgotten.Error()) {
+	if _, err := r.Apply(fails, Options{Force: true}); err == nil || !strings.HasSuffix(err.Error(), "not all earlier steps could be undone: add subsystem a: "+errForgotten.Error()) {
 		t.Error(err)
 	}
 	r.wantState(base)
@@ -119,7 +119,7 @@ func TestRemovedUnsaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.apply(want)
-	if r.logs.FilterMessage("subsystem is removed, not without an error").Len() != 1 {
+	if r.logs.FilterMessage("subsystem is removed, with an error").Len() != 1 {
 		t.Error("the log does not say that its state was not saved")
 	}
 }

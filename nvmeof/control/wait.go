@@ -40,7 +40,7 @@ type wait struct {
 func (m *Manager) await(s *target.Subsystem, at namespaceKey, n *config.Namespace, why error) {
 	err := s.AwaitNamespace(awayConfig(m, at.nqn, n))
 	if err != nil { // another namespace has its identifiers, which is probably why it waits
-		m.log.Warn("hosts are not notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
+		m.log.Warn("hosts could not be notified of a namespace that waits", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid), zap.Error(err))
 	}
 	m.waiting[at] = &wait{namespace: n, announced: err == nil, since: time.Now(), cancel: retry(m, func(ctx context.Context) bool { return m.tryAgain(ctx, at) })}
 	m.keepWaiting(at, why)
@@ -69,10 +69,10 @@ func (m *Manager) keepWaiting(at namespaceKey, why error) {
 	if same {
 		return
 	}
-	note(m, events.Store, events.Warning, at.event(), "namespace waits for what it exports: "+w.why)
-	m.log.Warn("namespace waits for what it exports", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
+	note(m, events.Store, events.Warning, at.event(), "namespace waits for its store: "+w.why)
+	m.log.Warn("namespace waits for its store", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
 		zap.String("export", exportName(w.namespace)), zap.String("why", w.why),
-		zap.String("remedy", "make it what it was; or nvmeof namespace remove"))
+		zap.String("remedy", "correct that; or nvmeof namespace remove"))
 }
 
 // tryAgain retries adding a namespace. It reports whether no retry is needed.
@@ -135,7 +135,7 @@ func (m *Manager) openedLate(key storeKey, h *heldStore) {
 // closedUnused logs the error of closing a store that was not used.
 func closedUnused(m *Manager, h *heldStore, err error) {
 	if err != nil {
-		m.log.Warn("closing what is not used after all", zap.String("export", exportName(h.as)), zap.Error(err))
+		m.log.Warn("closing an unused store failed", zap.String("export", exportName(h.as)), zap.Error(err))
 	}
 }
 
@@ -181,15 +181,15 @@ func (m *Manager) try(at namespaceKey) bool {
 	if s != nil {
 		// An unused store is not kept: there may be another file at its path next time.
 		if err := m.stores.settle(); err != nil {
-			m.log.Warn("closing what is not used after all", zap.String("export", exportName(w.namespace)), zap.Error(err))
+			m.log.Warn("closing an unused store failed", zap.String("export", exportName(w.namespace)), zap.Error(err))
 		}
 	}
 	if err != nil {
 		m.keepWaiting(at, err)
 		return false
 	}
-	note(m, events.Store, events.Info, at.event(), "what the namespace exports is there: "+exportName(w.namespace))
-	m.log.Info("namespace is there", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
+	note(m, events.Store, events.Info, at.event(), "namespace is served, since its store is available: "+exportName(w.namespace))
+	m.log.Info("namespace is served, since its store is available", zap.String("subsystem", string(at.nqn)), zap.Int("nsid", at.nsid),
 		zap.String("export", exportName(w.namespace)), zap.Duration("after", time.Since(w.since)))
 	m.forget(at)
 	return true

@@ -39,7 +39,7 @@ func (m *Manager) listenEverywhere(l *config.Listener) {
 	addrs, err := m.cfg.Addresses()
 	m.follow(w, l, addrs, err)
 	if len(w.ports) == 0 {
-		m.log.Warn("no address to serve at yet: waiting for one", zap.Int("listener", l.ID), zap.Stringer("address", l.Address))
+		m.log.Warn("no address to listen at yet; waiting for one", zap.Int("listener", l.ID), zap.Stringer("address", l.Address))
 	}
 	m.tasks.Go(func() { // ends with the listener, or at Close
 		tick := time.NewTicker(scanInterval)
@@ -69,7 +69,7 @@ func (m *Manager) scanAddresses(ctx context.Context, id int) {
 		err = m.sweepDevices()
 	}
 	if err != nil {
-		m.log.Warn("closing a device that is not used after all", zap.Error(err))
+		m.log.Warn("closing an unused device failed", zap.Error(err))
 	}
 }
 
@@ -91,7 +91,7 @@ func (m *Manager) followAll() {
 // The caller holds mu.
 func (m *Manager) follow(w *wildcard, l *config.Listener, addrs []netip.Addr, failed error) {
 	if failed != nil { // some addresses may be missing
-		m.log.Warn("looking for addresses failed", zap.Error(failed))
+		m.log.Warn("listing the machine's addresses failed", zap.Error(failed))
 	}
 	for _, a := range addrs {
 		at := netip.AddrPortFrom(a, l.Address.Port())

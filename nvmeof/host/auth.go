@@ -19,8 +19,8 @@ const receiveLength = 4096
 // Errors for options that do not match what the controller requires.
 var (
 	ErrNoSecret = errors.New("the target requires authentication: give the key that it has for this host (--dhchap-secret)")
-	ErrNoProof  = errors.New("the target does not require authentication, so it cannot prove who it is, which --dhchap-ctrl-secret demands")
-	ErrHungUp   = errors.New("the target ended the connection after this host's proof; is --dhchap-secret the key that it has for this host?")
+	ErrNoProof  = errors.New("the target does not require authentication, so it cannot authenticate itself, which --dhchap-ctrl-secret requires")
+	ErrHungUp   = errors.New("the target ended the connection during authentication; is --dhchap-secret the key that it has for this host?")
 )
 
 // An AuthError reports that authentication failed. It wraps an [*auth.Error], which has the reason.
@@ -52,11 +52,11 @@ func (e *AuthError) hint() string {
 	}
 	switch {
 	case reason.Peer && e.Mutual:
-		return "; is --dhchap-secret the key that it has for this host, and has it one for --dhchap-ctrl-secret?"
+		return "; is --dhchap-secret the key that it has for this host, and does it have a key for --dhchap-ctrl-secret?"
 	case reason.Peer:
 		return "; is --dhchap-secret the key that it has for this host?"
 	}
-	return "; is --dhchap-ctrl-secret its key, and is it the target that it should be?"
+	return "; is --dhchap-ctrl-secret its key, and is this the right target?"
 }
 
 // authenticateAtConnect authenticates a queue, if its Connect response requires it.

@@ -249,7 +249,7 @@ func TestLyingAuthenticator(t *testing.T) {
 				copy(b, challenge.Encode())
 				l.proof = func([]byte) { l.queues[0].queue.Disconnect() }
 			}
-		}, "ended the connection after this host's proof; is --dhchap-secret"},
+		}, "ended the connection during authentication; is --dhchap-secret"},
 		{"silence", func(l *liar) {
 			l.silent = func(c *capsule.Command) bool {
 				return c.Opcode == capsule.OpcodeFabrics && c.FabricsType() == capsule.FabricsAuthReceive

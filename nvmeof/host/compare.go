@@ -57,9 +57,9 @@ func (n *Namespace) mayCompareAndWrite(off int64, expected, next []byte) error {
 	case c.QueueDepth() < minFusedDepth:
 		return fmt.Errorf("queues of %d entries have no room for Compare and Write", c.QueueDepth())
 	case len(expected) != len(next):
-		return fmt.Errorf("%d bytes to compare and %d to write: they must be as many", len(expected), len(next))
+		return fmt.Errorf("%d bytes to compare and %d to write: the numbers must be equal", len(expected), len(next))
 	case len(next) > limit:
-		return fmt.Errorf("compare and write of %d bytes: the controller does %d at a time", len(next), limit)
+		return fmt.Errorf("compare and write of %d bytes: the controller supports at most %d", len(next), limit)
 	}
 	return n.checkRange(off, int64(len(next)))
 }

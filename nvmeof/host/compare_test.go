@@ -39,9 +39,9 @@ func TestCompareAndWrite(t *testing.T) {
 			t.Errorf("at most %d bytes", n.MaxCompareAndWrite())
 		}
 		for want, err := range map[string]error{
-			"the controller does 4096 at a time": n.CompareAndWrite(ctx, 0, make([]byte, 8192), make([]byte, 8192)),
-			"they must be as many":               n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 4096)),
-			ErrUnaligned.Error():                 n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 512)),
+			"the controller supports at most 4096": n.CompareAndWrite(ctx, 0, make([]byte, 8192), make([]byte, 8192)),
+			"the numbers must be equal":            n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 4096)),
+			ErrUnaligned.Error():                   n.CompareAndWrite(ctx, 0, make([]byte, 512), make([]byte, 512)),
 		} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)

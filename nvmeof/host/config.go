@@ -132,15 +132,15 @@ func (o *Options) check() error {
 	case o.NQN == "":
 		return errors.New("host: Options.NQN is missing")
 	case o.queueSize() < 2 || o.queueSize() > nvmeof.MaxQueueDepth:
-		return fmt.Errorf("host: queue size %d: 2 to %d", o.QueueSize, nvmeof.MaxQueueDepth)
+		return fmt.Errorf("host: queue size %d: want 2 to %d", o.QueueSize, nvmeof.MaxQueueDepth)
 	case o.NrIOQueues > nvmeof.MaxIOQueues:
-		return fmt.Errorf("host: %d I/O queues: at most %d", o.NrIOQueues, nvmeof.MaxIOQueues)
+		return fmt.Errorf("host: %d I/O queues: want at most %d", o.NrIOQueues, nvmeof.MaxIOQueues)
 	case o.bounceMemory() < shard.MaxBuffer || int64(o.bounceMemory()) >= 4<<30:
-		return fmt.Errorf("host: %d bytes of bounce memory: from 1 MiB to 4 GiB", o.BounceMemory)
+		return fmt.Errorf("host: %d bytes of bounce memory: want 1 MiB to 4 GiB", o.BounceMemory)
 	case o.DHCHAPSecret.IsZero() && !o.DHCHAPCtrlSecret.IsZero():
 		return errors.New("host: Options.DHCHAPCtrlSecret needs a DHCHAPSecret too: only a host that authenticates can require the controller to")
 	case o.KeepAliveTmo > 0 && o.KeepAliveTmo < time.Millisecond: // KATO is in ms, and 0 disables it
-		return fmt.Errorf("host: Options.KeepAliveTmo is %v: at least 1ms, or negative for none", o.KeepAliveTmo)
+		return fmt.Errorf("host: Options.KeepAliveTmo is %v: want at least 1ms, or a negative value for none", o.KeepAliveTmo)
 	case o.keepAlive().Milliseconds() > 1<<32-1:
 		return fmt.Errorf("host: keep alive timeout %v is too long", o.KeepAliveTmo)
 	}

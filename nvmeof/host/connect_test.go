@@ -95,7 +95,7 @@ func TestConnectRefused(t *testing.T) {
 		{"queue of one", func(_ *rig, o *Options) { o.QueueSize = 1 }, "queue size 1", nil},
 		{"too many queues", func(_ *rig, o *Options) { o.NrIOQueues = 1000 }, "1000 I/O queues", nil},
 		{"little memory", func(_ *rig, o *Options) { o.BounceMemory = 5 }, "bounce memory", nil},
-		{"short keep alive", func(_ *rig, o *Options) { o.KeepAliveTmo = 1 }, "Options.KeepAliveTmo is 1ns: at least 1ms", nil},
+		{"short keep alive", func(_ *rig, o *Options) { o.KeepAliveTmo = 1 }, "Options.KeepAliveTmo is 1ns: want at least 1ms", nil},
 		{"long keep alive", func(_ *rig, o *Options) { o.KeepAliveTmo = 1 << 62 }, "too long", nil},
 	}
 	for _, c := range cases {

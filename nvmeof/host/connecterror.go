@@ -41,7 +41,7 @@ const (
 )
 
 func (s Side) String() string {
-	return [...]string{"nobody refuses", "the target refuses this host", "this host refuses the target"}[min(s, SideHost)]
+	return [...]string{"neither side refuses", "the target refuses this host", "this host refuses the target"}[min(s, SideHost)]
 }
 
 // RefusedBy returns the side that refused the connection. If neither did, another attempt may succeed later.
@@ -83,9 +83,9 @@ var rejectHints = map[capsule.RejectStatus]string{
 	capsule.RejectInvalidHSQSIZE: "its queues are shorter; connect with shorter ones (--queue-size)",
 	capsule.RejectInvalidHRQSIZE: "its queues are shorter; connect with shorter ones (--queue-size)",
 	capsule.RejectNoResources:    "it has no room for another queue; connect with fewer or shorter ones (--nr-io-queues, --queue-size), or see its log",
-	capsule.RejectInvalidIRD:     "it wants to have more RDMA READs outstanding than this host's device serves",
-	capsule.RejectInvalidORD:     "it serves no RDMA READs, or fewer than this host's device wants",
-	capsule.RejectInvalidCNTLID:  "the controller is gone; connect anew",
+	capsule.RejectInvalidIRD:     "it requires more outstanding RDMA READs than this host's device serves",
+	capsule.RejectInvalidORD:     "it serves no RDMA READs, or fewer than this host's device requires",
+	capsule.RejectInvalidCNTLID:  "the controller no longer exists; connect again",
 }
 
 // deviceHints say what is wrong, and what to do, if the target's RDMA device rejected a connection.
@@ -93,11 +93,11 @@ var deviceHints = map[rdmatransport.RejectReason]string{
 	rdmatransport.RejectNoResources:      "its RDMA device has no room for another queue pair; connect with fewer queues (--nr-io-queues), or see the device's limits",
 	rdmatransport.RejectTimeout:          "its RDMA device got no answer from this host; are packets lost on the way back?",
 	rdmatransport.RejectInvalidServiceID: "nothing listens there; is the target running, and on that port?",
-	rdmatransport.RejectInvalidTransport: "its RDMA device does not know the kind of connection",
+	rdmatransport.RejectInvalidTransport: "its RDMA device does not support this type of connection",
 	rdmatransport.RejectStale:            "its RDMA device still holds an earlier connection of this host; try again in a few seconds",
-	rdmatransport.RejectInvalidGID:       "its RDMA device does not have that address; give one of the device itself (--traddr)",
-	rdmatransport.RejectInvalidMTU:       "its RDMA device cannot take packets of this path's size; make both ends' MTU the same",
-	rdmatransport.RejectConsumer:         "the program that listens there is no NVMe target, or gives no reason",
+	rdmatransport.RejectInvalidGID:       "its RDMA device does not have that address; give an address of the device itself (--traddr)",
+	rdmatransport.RejectInvalidMTU:       "its RDMA device does not accept packets of this path's MTU; set the same MTU at both ends",
+	rdmatransport.RejectConsumer:         "the program that listens there is not an NVMe target, or gives no reason",
 }
 
 // largePackets is a hint for a connection on which the small packets of the CM arrive, but the first data, in packets

@@ -118,7 +118,7 @@ func (c *Controller) mayExecute(q *association.Queue, cmd *capsule.Command, data
 		return err
 	}
 	if len(data) > c.limits.Write {
-		return fmt.Errorf("%s with %d bytes of data: the controller takes %d", commandName(cmd, q.ID == 0), len(data), c.limits.Write)
+		return fmt.Errorf("%s with %d bytes of data: the controller accepts at most %d", commandName(cmd, q.ID == 0), len(data), c.limits.Write)
 	}
 	return nil
 }

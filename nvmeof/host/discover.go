@@ -89,9 +89,9 @@ func (ls Logs) discoveryHeader(ctx context.Context) (capsule.DiscoveryHeader, er
 	switch {
 	case err != nil:
 	case d.RECFMT != 0:
-		err = fmt.Errorf("discovery log has record format %d, this host knows 0", d.RECFMT)
+		err = fmt.Errorf("discovery log has record format %d, this host supports 0", d.RECFMT)
 	case d.NUMREC > maxDiscoveryEntries:
-		err = fmt.Errorf("discovery log has %d entries, this host takes %d", d.NUMREC, maxDiscoveryEntries)
+		err = fmt.Errorf("discovery log has %d entries, this host accepts at most %d", d.NUMREC, maxDiscoveryEntries)
 	}
 	return d, err
 }

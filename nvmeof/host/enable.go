@@ -24,7 +24,7 @@ func (c *Controller) enable(ctx context.Context) error {
 	c.cap = capsule.CAP(v)
 	f := c.cap.Fields()
 	if f.MPSMIN > 0 {
-		return refuse(fmt.Errorf("controller has pages of %d bytes at least, this host 4096", 4096<<f.MPSMIN))
+		return refuse(fmt.Errorf("controller requires memory pages of at least %d bytes, this host has 4096", 4096<<f.MPSMIN))
 	}
 	cc := capsule.CC(0).WithEntrySizes(submissionEntry, completionEntry).WithEnable(true)
 	switch {

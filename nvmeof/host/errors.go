@@ -34,7 +34,7 @@ var (
 
 	// ErrNotReady reports a namespace that exists, but whose store is not available to the controller now. The
 	// controller sends an event when that changes.
-	ErrNotReady = errors.New("namespace is not ready: the target waits for what it exports")
+	ErrNotReady = errors.New("namespace is not ready: the target waits for its store")
 
 	// ErrShortData reports a Read or Identify that the controller completed with success without having sent all of its
 	// data, so that the buffer may contain older data. It is detected only if each command has its own key and the RDMA
@@ -128,7 +128,7 @@ func (e *StatusError) hint() string {
 	}
 	switch e.Status.Code() {
 	case capsule.StatusConnectInvalidParam:
-		return ": the controller objects to " + connectField(capsule.ParseInvalidParameter(e.Result))
+		return ": the controller rejects " + connectField(capsule.ParseInvalidParameter(e.Result))
 	case capsule.StatusConnectInvalidHost:
 		return ": " + e.hostHint()
 	case capsule.StatusConnectIncompatibleFormat:

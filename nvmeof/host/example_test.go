@@ -117,7 +117,7 @@ func ExampleConnectError() {
 	}
 	// Output:
 	// true
-	// 127.80.0.2:4420: connecting queue 0: the target refuses this host: Connect: connect invalid parameters, or write to read only range (1/82, DNR): the controller objects to the subsystem's name: no such subsystem here
+	// 127.80.0.2:4420: connecting queue 0: the target refuses this host: Connect: connect invalid parameters, or write to read only range (1/82, DNR): the controller rejects the subsystem's name: no such subsystem here
 }
 
 // The error of a command that the controller fails has its status.

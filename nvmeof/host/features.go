@@ -83,7 +83,7 @@ func (fs Features) KeepAliveTimeout(ctx context.Context) (time.Duration, error) 
 func (fs Features) SetKeepAliveTimeout(ctx context.Context, d time.Duration) error {
 	ms := d.Milliseconds()
 	if ms < 1 || ms > 1<<32-1 {
-		return fmt.Errorf("keep alive timeout %v: 1 ms to %v", d, (1<<32-1)*time.Millisecond)
+		return fmt.Errorf("keep alive timeout %v: want 1 ms to %v", d, (1<<32-1)*time.Millisecond)
 	}
 	if err := fs.setValue(ctx, capsule.FeatureKeepAliveTimer, uint32(ms), 0); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (fs Features) Timestamp(ctx context.Context) (capsule.Timestamp, error) {
 func (fs Features) SetTimestamp(ctx context.Context, now time.Time) error {
 	ms := now.UnixMilli()
 	if ms < 0 || ms > capsule.MaxTimestampMillis {
-		return fmt.Errorf("timestamp %v: 1970 to the year 10889", now)
+		return fmt.Errorf("timestamp %v: want the years 1970 to 10889", now)
 	}
 	b := make([]byte, capsule.TimestampSize)
 	capsule.Timestamp{Millis: uint64(ms)}.Encode(b)

@@ -57,7 +57,7 @@ func New(cfg Config) (*Host, error) {
 	h.life, h.end = context.WithCancel(context.Background())
 	n := cfg.shards()
 	if n < 1 || n > h.attrs.Shards {
-		return nil, fmt.Errorf("host: %d shards: the device has 1 to %d", n, h.attrs.Shards)
+		return nil, fmt.Errorf("host: %d shards: the device supports 1 to %d", n, h.attrs.Shards)
 	}
 	h.shares = make([]sharing, n)
 	for range n {

@@ -50,7 +50,7 @@ func TestConnectionAnswers(t *testing.T) {
 		{"unknown status", func(l *liar) { l.reject = 999 }, "reject status 999"},
 		{"controller 0", func(l *liar) { l.cntlid = 0 }, "reserved identifier 0x0"},
 		{"controller FFF0h", func(l *liar) { l.cntlid = 0xfff0 }, "reserved identifier 0xfff0"},
-		{"large pages", func(l *liar) { l.cap.MPSMIN = 4 }, "pages of 65536 bytes"},
+		{"large pages", func(l *liar) { l.cap.MPSMIN = 4 }, "pages of at least 65536 bytes"},
 		{"fatal", func(l *liar) { l.csts = capsule.CSTSFatal }, "fatal error"},
 		{"never ready", func(l *liar) { l.csts = 0 }, "not ready after 500ms"},
 	}
@@ -101,7 +101,7 @@ func TestIdentifyLies(t *testing.T) {
 		lie  func(id)
 		want string // empty: clamped
 	}{
-		{"another CNTLID", func(i id) { i.CNTLID = 8 }, "it is 8 in Identify data, but 7"},
+		{"another CNTLID", func(i id) { i.CNTLID = 8 }, "identifier is 8 in Identify data, but 7"},
 		{"no keyed SGLs", func(i id) { i.SGLS = 1 }, "keyed SGLs"},
 		{"IOCCSZ 3", func(i id) { i.IOCCSZ = 3 }, "too few for a command"},
 		{"IORCSZ 0", func(i id) { i.IORCSZ = 0 }, "too few for a completion"},
@@ -231,7 +231,7 @@ func TestDiscoveryLies(t *testing.T) {
 		log  func(off uint64, b []byte)
 		want string
 	}{
-		{"2^63 entries", func(_ uint64, b []byte) { capsule.DiscoveryHeader{NUMREC: 1 << 63}.Encode(b) }, "this host takes 4096"},
+		{"2^63 entries", func(_ uint64, b []byte) { capsule.DiscoveryHeader{NUMREC: 1 << 63}.Encode(b) }, "this host accepts at most 4096"},
 		{"record format", func(_ uint64, b []byte) { capsule.DiscoveryHeader{RECFMT: 1}.Encode(b) }, "record format 1"},
 		{"changing for ever", func(_ uint64, b []byte) {
 			generation++

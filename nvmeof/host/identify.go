@@ -81,21 +81,21 @@ const (
 // judge refuses controllers that this host cannot use.
 func judge(id *capsule.IdentifyController, connected capsule.ControllerID, o *Options) error {
 	if id.CNTLID != connected {
-		return fmt.Errorf("controller says that it is %d in Identify data, but %d in Connect", id.CNTLID, connected)
+		return fmt.Errorf("controller identifier is %d in Identify data, but %d in the response to Connect", id.CNTLID, connected)
 	}
 	if id.SGLS&capsule.SGLSKeyed == 0 {
-		return errors.New("controller does not support keyed SGLs, without which NVMe over RDMA has no data")
+		return errors.New("controller does not support keyed SGLs, which NVMe over RDMA requires for data")
 	}
 	if id.CNTRLTYPE == capsule.ControllerTypeDiscovery || o.NQN == nvmeof.DiscoveryNQN {
 		return nil
 	}
 	switch {
 	case id.IOCCSZ < minIOCCSZ:
-		return fmt.Errorf("controller takes I/O capsules of %d bytes: too few for a command", id.IOCCSZ*16)
+		return fmt.Errorf("controller accepts I/O capsules of %d bytes: too few for a command", id.IOCCSZ*16)
 	case id.IORCSZ < minIORCSZ:
 		return fmt.Errorf("controller sends I/O responses of %d bytes: too few for a completion", id.IORCSZ*16)
 	case id.ICDOFF != 0:
-		return fmt.Errorf("controller wants in-capsule data at offset %d, which this host cannot do", id.ICDOFF*16)
+		return fmt.Errorf("controller requires in-capsule data at offset %d, which this host does not support", id.ICDOFF*16)
 	case id.KAS == 0 && o.keepAlive() > 0:
 		return errors.New("controller does not support keep alive; connect without (keep-alive-tmo 0)")
 	case id.SQES&0xf > submissionEntry || id.SQES>>4 < submissionEntry:

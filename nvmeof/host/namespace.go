@@ -174,9 +174,9 @@ func (n *Namespace) judge() error {
 	f := id.Format()
 	switch {
 	case f.LBADS < minShift || f.LBADS > maxShift:
-		return fmt.Errorf("blocks of 2^%d bytes: this host takes 512 to 65536", f.LBADS)
+		return fmt.Errorf("blocks of 2^%d bytes: this host supports 512 to 65536", f.LBADS)
 	case f.MS != 0:
-		return fmt.Errorf("blocks with %d bytes of metadata, which this host cannot carry", f.MS)
+		return fmt.Errorf("blocks with %d bytes of metadata, which this host does not support", f.MS)
 	case id.NSZE > math.MaxInt64>>f.LBADS:
 		return fmt.Errorf("%d blocks of %d bytes: more than 8 EiB", id.NSZE, 1<<f.LBADS)
 	}
@@ -210,7 +210,7 @@ func readIdentifiers(b []byte) (ids Identifiers, err error) {
 		b = rest
 	}
 	if ids.CSI != capsule.CSINVM {
-		return ids, fmt.Errorf("I/O command set %d, this host has the NVM command set only", ids.CSI)
+		return ids, fmt.Errorf("I/O command set %d: this host supports only the NVM command set", ids.CSI)
 	}
 	return ids, nil
 }

@@ -105,7 +105,7 @@ const maxQueueDepth = 1 << 16
 // called.
 func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if depth < 1 || depth > maxQueueDepth {
-		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
+		return nil, fmt.Errorf("queue of %d requests: want 1 to %d", depth, maxQueueDepth)
 	}
 	if err := n.controller.Err(); err == ErrClosed {
 		return nil, fmt.Errorf("%w: %w", err, backend.ErrClosed)

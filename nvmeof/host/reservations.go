@@ -128,7 +128,7 @@ func (rs Reservations) supports(bit uint8) bool { return rs.ns.Identify().RESCAP
 func (rs Reservations) hasType(t capsule.ReservationType) error {
 	switch {
 	case !t.Valid():
-		return fmt.Errorf("no type of reservation: %d", t)
+		return fmt.Errorf("unknown type of reservation: %d", t)
 	case !rs.supports(1 << t): // RESCAP has a bit for each type, with its number
 		return fmt.Errorf("%w: reservations of type %d on namespace %d", ErrUnsupported, t, rs.ns.io.ID)
 	}

@@ -81,7 +81,7 @@ func TestReservations(t *testing.T) {
 				if report, err := a.Reservations().Report(ctx); err != nil || len(report.Registrants) != 0 || report.Type != capsule.ReservationNone {
 					t.Errorf("report at the end %+v, %v", report, err)
 				}
-				if err := a.Reservations().Acquire(ctx, keyA, 7); err == nil || !strings.Contains(err.Error(), "no type") {
+				if err := a.Reservations().Acquire(ctx, keyA, 7); err == nil || !strings.Contains(err.Error(), "unknown type") {
 					t.Errorf("a type that there is not: %v", err)
 				}
 				must("through power loss", a.Reservations().Register(ctx, 1, RegisterOptions{Persist: PersistAlways}), ErrUnsupported)

@@ -21,7 +21,7 @@ func NewNBD(stats func() nbd.Stats) prometheus.Collector {
 		stats:    stats,
 		clients:  counter("nvmf_host_nbd_clients_total", "NBD clients that were accepted."),
 		refused:  counter("nvmf_host_nbd_refused_clients_total", "NBD clients that were refused, by reason: too_many, hung (their disk does not complete requests of clients that have gone), share (their disk has its share of the clients); unaccepted counts times that a client had to wait because the process had no file descriptor or the machine no memory.", "reason"),
-		ended:    counter("nvmf_host_nbd_ended_clients_total", "NBD clients that were disconnected, by reason: lost (without a disconnect request), gave_way and slow (in the handshake), bad_handshake and bad_request (for what they sent).", "reason"),
+		ended:    counter("nvmf_host_nbd_ended_clients_total", "NBD clients that were disconnected, by reason: lost (without a disconnect request), gave_way and slow (in the handshake), bad_handshake and bad_request (for invalid messages).", "reason"),
 		requests: counter("nvmf_host_nbd_requests_total", "Requests of NBD clients."),
 		errors:   counter("nvmf_host_nbd_request_errors_total", "Requests of NBD clients that were answered with an error, by reason: refused at once, or failed.", "reason"),
 	}

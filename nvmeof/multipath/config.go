@@ -142,10 +142,10 @@ func (c *Config) check() error {
 		return errors.New("multipath: Config.Paths is empty")
 	}
 	if c.Policy > Latency {
-		return fmt.Errorf("multipath: %v: unknown", c.Policy)
+		return fmt.Errorf("multipath: unknown %v", c.Policy)
 	}
 	if c.MaxNamespaces < 0 {
-		return fmt.Errorf("multipath: Config.MaxNamespaces is %d", c.MaxNamespaces)
+		return fmt.Errorf("multipath: Config.MaxNamespaces is %d: want at least 0", c.MaxNamespaces)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (c PathConfig) complete(nqn nvmeof.NQN) (PathConfig, error) {
 		o.HostID = c.Host.Identity().ID
 	}
 	if o.KeepAliveTmo < 0 && c.ReplayDelay == 0 {
-		return c, errors.New("multipath: without keep alive a target may never end the commands of a lost path: set KeepAliveTmo, or set ReplayDelay to the time to wait for them")
+		return c, errors.New("multipath: without keep alive, a target may never end the commands of a lost path: set KeepAliveTmo, or set ReplayDelay to the time to wait before they are repeated")
 	}
 	return c, nil
 }
@@ -178,7 +178,7 @@ func (c PathConfig) complete(nqn nvmeof.NQN) (PathConfig, error) {
 // sameHost returns an error if o identifies another host to the target.
 func (c *PathConfig) sameHost(o *PathConfig) error {
 	if c.Options.HostNQN != o.Options.HostNQN || c.Options.HostID != o.Options.HostID {
-		return fmt.Errorf("multipath: path %v is of host %s, the others of %s: all paths need the same HostNQN and HostID",
+		return fmt.Errorf("multipath: path %v belongs to host %s, the others to %s: all paths need the same HostNQN and HostID",
 			c.addr(), c.Options.HostNQN, o.Options.HostNQN)
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestConfig(t *testing.T) {
 				for range MaxPaths {
 					c.Paths = append(c.Paths, c.Paths[0])
 				}
-			}, "at most 32 paths"},
+			}, "want at most 32"},
 			{func(c *Config) { c.Paths[0].Options.Traddr = netip.MustParseAddr("192.0.2.99") }, "no answer"},
 		}
 		for _, tt := range tests {

@@ -326,7 +326,7 @@ func (p *Path) attend(ctx context.Context, s *session) error {
 // inDoubt reports whether the controller must be asked again even without an event: a query for a namespace, the ANA
 // states or the changed namespaces failed, or its response was invalid.
 func (p *Path) inDoubt(s *session) bool {
-	if p.rescan.Load() || len(p.sub.doubtful(s, false)) > 0 {
+	if p.rescan.Load() || len(p.sub.toIdentify(s, false)) > 0 {
 		return true
 	}
 	p.sub.mu.Lock()

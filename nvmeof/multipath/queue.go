@@ -75,7 +75,7 @@ func (n *Namespace) NewQueue(depth int, notify func()) (backend.Queue, error) {
 // called.
 func (n *Namespace) OpenQueue(depth int, notify func()) (*Queue, error) {
 	if depth < 1 || depth > maxQueueDepth {
-		return nil, fmt.Errorf("queue of %d requests: 1 to %d", depth, maxQueueDepth)
+		return nil, fmt.Errorf("queue of %d requests: want 1 to %d", depth, maxQueueDepth)
 	}
 	q := &Queue{
 		ns: n, notify: notify, slots: make([]slot, depth), next: never, cursor: decide.Cursor{Last: -1},

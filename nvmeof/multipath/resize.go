@@ -130,7 +130,7 @@ func (s *Subsystem) rescan(ctx context.Context, ses *session, all bool) {
 		}
 		cancel()
 	}
-	for _, n := range s.doubtful(ses, all) {
+	for _, n := range s.toIdentify(ses, all) {
 		one, cancel := context.WithTimeout(ctx, connectTime)
 		_ = s.look(one, ses, n) // the attachment keeps the error
 		cancel()
@@ -150,8 +150,8 @@ func forGood(err error) bool {
 	return errors.As(err, &status) && (status.Status.DNR() || status.Status.Code() == capsule.StatusInvalidLogPage)
 }
 
-// doubtful returns the open namespaces that a session must identify again, or all open namespaces.
-func (s *Subsystem) doubtful(ses *session, all bool) (some []*Namespace) {
+// toIdentify returns the open namespaces that a session must identify again, or all open namespaces.
+func (s *Subsystem) toIdentify(ses *session, all bool) (some []*Namespace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all {

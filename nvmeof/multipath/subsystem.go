@@ -84,7 +84,7 @@ func (s *Subsystem) add(c PathConfig) (*Path, error) {
 	case s.closed:
 		return nil, ErrClosed
 	case len(s.paths) == MaxPaths:
-		return nil, fmt.Errorf("multipath: at most %d paths", MaxPaths)
+		return nil, fmt.Errorf("multipath: too many paths: want at most %d", MaxPaths)
 	}
 	for _, p := range s.paths {
 		if err := c.sameHost(&p.cfg); err != nil {
@@ -238,7 +238,7 @@ func (s *Subsystem) Policy() Policy { return Policy(s.policy.Load()) }
 // SetPolicy sets the policy for requests that begin from now on.
 func (s *Subsystem) SetPolicy(p Policy) error {
 	if p > Latency {
-		return fmt.Errorf("multipath: %v: unknown", p)
+		return fmt.Errorf("multipath: unknown %v", p)
 	}
 	s.policy.Store(uint32(p))
 	return nil

@@ -48,10 +48,10 @@ func (s Stats) String() string {
 		what string
 		n    uint64
 	}{
-		{"refused", s.Refused}, {"failed", s.Failed}, {"clients too many", s.TooMany},
+		{"refused", s.Refused}, {"failed", s.Failed}, {"clients refused because there were too many", s.TooMany},
 		{"times that a client could not be accepted", s.Unaccepted}, {"clients refused because the disk hangs", s.Stuck},
 		{"clients refused because the disk had its maximum", s.Share}, {"clients disconnected in the handshake to make room", s.GaveWay}, {"clients too slow in the handshake", s.Slow},
-		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for what they sent", s.BadRequests},
+		{"clients disconnected in the handshake", s.BadHandshake}, {"clients disconnected for invalid requests", s.BadRequests},
 		{"clients gone without disconnecting", s.Lost},
 	} {
 		if c.n > 0 {

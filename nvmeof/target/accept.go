@@ -69,7 +69,7 @@ func (l *Listener) Err() error {
 // Listen accepts connections at an address of the first device. The listener gets the lowest free identifier.
 func (t *Target) Listen(addr netip.AddrPort) (*Listener, error) {
 	if t.first == nil {
-		return nil, errors.New("target: Listen needs Config.Device: there is AddDevice, and Device.Listen")
+		return nil, errors.New("target: Listen needs Config.Device; after AddDevice, use Device.Listen")
 	}
 	return t.first.Listen(ListenerConfig{Addr: addr})
 }
@@ -180,7 +180,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 		return
 	}
 	if t.waiting.refuses(req.RemoteAddr().Addr(), time.Now()) {
-		t.reject(req, d, capsule.RejectNoResources, "too many connections of this address wait for their Connect command or for authentication")
+		t.reject(req, d, capsule.RejectNoResources, "too many connections from this address have not sent a Connect command or not authenticated yet")
 		return
 	}
 	w := l.device.leastLoaded()
@@ -244,9 +244,9 @@ func (q *queue) accept(fq *fabric.TargetQueue, req rdmatransport.ConnRequest) {
 		err = fq.Accept(req, rdmatransport.ConnParams{})
 	}
 	if err != nil {
-		q.target.log.Trouble("connection not accepted", zap.Stringer("peer", q.remote), zap.Error(err))
+		q.target.log.Trouble("accepting the connection failed", zap.Stringer("peer", q.remote), zap.Error(err))
 		if err := fabric.Reject(req, capsule.RejectNoResources); err != nil {
-			q.target.log.Trouble("connection not rejected either", zap.Stringer("peer", q.remote), zap.Error(err))
+			q.target.log.Trouble("rejecting the connection failed too", zap.Stringer("peer", q.remote), zap.Error(err))
 		}
 		q.refused = true
 		q.onClosed()
@@ -266,9 +266,9 @@ func (t *Target) reject(req rdmatransport.ConnRequest, d capsule.RequestData, s 
 		fields = append(fields, zap.String("reason", why))
 	}
 	if s == capsule.RejectInvalidHSQSIZE {
-		remedy := fmt.Sprintf("nvme connect --queue-size %d, or raise QueueDepth", t.cfg.QueueDepth)
+		remedy := fmt.Sprintf("nvme connect --queue-size %d, or raise limits.queue-depth of the target's configuration", t.cfg.QueueDepth)
 		if d.QID == 0 {
-			remedy = fmt.Sprintf("an admin queue of at most %d entries (of SPDK: admin_queue_size)", discoverylog.AdminDepth)
+			remedy = fmt.Sprintf("connect with an admin queue of at most %d entries (SPDK: admin_queue_size)", discoverylog.AdminDepth)
 		}
 		fields = append(fields, zap.String("remedy", remedy))
 	}

@@ -36,7 +36,7 @@ func (s *Subsystem) SetAccess(nqn nvmeof.NQN, id capsule.NSID, a Access) error {
 	defer s.change.Unlock()
 	e := s.hosts.Named(nqn)
 	if e == nil {
-		return fmt.Errorf("%s: host %s is not allowed: Subsystem.SetHost allows it", s.nqn, nqn)
+		return fmt.Errorf("%s: host %s is not allowed: allow it with Subsystem.SetHost first", s.nqn, nqn)
 	}
 	c := e.Config
 	c.Namespaces = maps.Clone(c.Namespaces)
@@ -62,7 +62,7 @@ func (s *Subsystem) RemoveHost(nqn nvmeof.NQN) {
 func (s *Subsystem) AllowAnyHost(on bool) {
 	n := s.changeHosts("", func() { s.hosts.AllowAny(on) })
 	if n > 0 {
-		s.target.log.Info("hosts are no longer allowed unless by name",
+		s.target.log.Info("only hosts that are listed by name are allowed now",
 			zap.String("subsystem", string(s.nqn)), zap.Int("controllers_disconnected", n))
 	}
 }
@@ -85,7 +85,7 @@ func word(n nvmeof.NQN) string { return shell.Quote(nvmeof.Visible(nvmeof.Concea
 
 // allowRemedy returns the remedy for a host that is not allowed.
 func allowRemedy(host, subsystem nvmeof.NQN) string {
-	return fmt.Sprintf("nvmeof host add %s -n %s; of a target without --config: --allow-host %[1]s", word(host), word(subsystem))
+	return fmt.Sprintf("nvmeof host add %s -n %s; for a target without --config: --allow-host %[1]s", word(host), word(subsystem))
 }
 
 // changeHosts makes a change that concerns one host, or all if nqn is empty, and applies it to existing

@@ -41,7 +41,7 @@ func (n *Namespace) Group() capsule.ANAGroup { return n.ns.Group() }
 // SetGroup moves the namespace to another ANA group, 1 to 128.
 func (n *Namespace) SetGroup(g capsule.ANAGroup) error {
 	if !ana.Valid(g) {
-		return fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", n.ns.ID, n.subsystem.nqn, g, ana.MaxGroups)
+		return fmt.Errorf("namespace %d of %s: ANA group %d: want 1 to %d", n.ns.ID, n.subsystem.nqn, g, ana.MaxGroups)
 	}
 	s := n.subsystem
 	s.change.LockAt(0)
@@ -70,7 +70,7 @@ const defaultPause = 10 * time.Second
 func (n *Namespace) Pause(limit time.Duration) error {
 	limit = orDefault(limit, defaultPause)
 	if limit < 0 || limit > MaxPause {
-		return fmt.Errorf("namespace %d of %s: pause of %v: at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, MaxPause)
+		return fmt.Errorf("namespace %d of %s: pause of %v: want at most %v, since hosts abort commands that take longer", n.ns.ID, n.subsystem.nqn, limit, MaxPause)
 	}
 	end := time.Now().Add(limit)
 	quiet, late, err := n.shut(limit)
@@ -84,12 +84,12 @@ func (n *Namespace) Pause(limit time.Duration) error {
 	n.subsystem.change.LockAt(0)
 	defer n.subsystem.change.Unlock()
 	if n.pausing != late { // held commands continue already
-		return n.unfit(errors.New("it was removed, or resumed before commands had finished; it is not paused"))
+		return n.unfit(errors.New("it was removed, or resumed before its commands had completed; it is not paused"))
 	}
 	n.pausing = nil
 	if !ended {
 		n.ns.Unshut()
-		return n.unfit(fmt.Errorf("commands have not finished within %v; it is not paused", limit))
+		return n.unfit(fmt.Errorf("its commands have not completed within %v; it is not paused", limit))
 	}
 	n.pauses++
 	this := n.pauses
@@ -142,9 +142,9 @@ func (n *Namespace) endPause(which uint64) {
 		return
 	}
 	n.stopPause()
-	n.subsystem.target.log.Warn("pause of a namespace ended by its limit, commands are executed again",
-		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("nvmeof namespace resume %d -n %s in time, or a pause with a longer --limit", uint32(n.ns.ID), word(s.nqn))))
-	n.recordEvent(events.Namespace, events.Warning, "pause ended by its limit")
+	n.subsystem.target.log.Warn("pause of a namespace ended at its time limit; commands are executed again",
+		zap.Uint32("nsid", uint32(n.ns.ID)), zap.String("subsystem", string(s.nqn)), zap.String("remedy", fmt.Sprintf("run nvmeof namespace resume %d -n %s before the limit, or pause with a longer --limit", uint32(n.ns.ID), word(s.nqn))))
+	n.recordEvent(events.Namespace, events.Warning, "pause ended at its time limit")
 	n.ns.Unshut()
 }
 

@@ -169,8 +169,8 @@ func TestPauseEnds(t *testing.T) {
 		if d := time.Since(began); d < 1900*time.Millisecond || d > 2100*time.Millisecond {
 			t.Errorf("held for %v", d)
 		}
-		f.remedied("pause of a namespace ended by its limit, commands are executed again", "nvmeof namespace resume 1 -n "+testSubNQN+" in time")
-		f.recorded("paused, for 2s at most", "pause ended by its limit")
+		f.remedied("pause of a namespace ended at its time limit; commands are executed again", "run nvmeof namespace resume 1 -n "+testSubNQN+" before the limit")
+		f.recorded("paused, for 2s at most", "pause ended at its time limit")
 		f.must(f.sub.Namespaces()[0].Pause(2 * time.Second))
 		a.io.start(writeOf(1)).wantPending()
 		f.close2(t) // does not wait for the limit

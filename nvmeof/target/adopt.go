@@ -139,7 +139,7 @@ func (a *adoption) queues() error {
 			x := &a.record.Workers[i]
 			w := a.worker(x)
 			if w == nil {
-				return fmt.Errorf("target: the other process had a device %s with a shard %d, and this one has not", x.Device, x.Index)
+				return fmt.Errorf("target: the previous process had a device %s with a shard %d, which this process does not have", x.Device, x.Index)
 			}
 			for j := range x.Queues {
 				if q := &x.Queues[j]; (q.ID == 0) == admin {
@@ -165,7 +165,7 @@ func (a *adoption) queue(w *worker, x *movedQueue) error {
 	t := a.target
 	l := a.listener(w.device, x)
 	if l == nil {
-		return fmt.Errorf("target: the other process listened at %v, and this one does not", x.Listener)
+		return fmt.Errorf("target: the previous process listened at %v, and this process does not", x.Listener)
 	}
 	q := t.newQueue(w, l, x.ID, x.Entries)
 	q.local, q.remote = x.Local, x.Remote
@@ -206,7 +206,7 @@ func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 	if x.Subsystem != "" {
 		if no := a.join(q, x); no.refused() {
 			a.refused++
-			q.target.log.Trouble("association not continued", zap.Stringer("peer", q.remote), zap.Uint16("qid", uint16(q.id)), zap.String("reason", no.reason))
+			q.target.log.Trouble("connection not taken over from the previous process", zap.Stringer("peer", q.remote), zap.Uint16("qid", uint16(q.id)), zap.String("reason", no.reason))
 			q.disconnect(no.reason)
 			return
 		}
@@ -220,17 +220,17 @@ func (a *adoption) start(q *queue, fq *fabric.TargetQueue, x *movedQueue) {
 func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	i := slices.IndexFunc(a.record.Subsystems, func(s movedSubsystem) bool { return s.NQN == x.Subsystem })
 	if i < 0 {
-		return passing(badSubNQN, "the record of its subsystem is missing")
+		return temporary(badSubNQN, "the record of its subsystem is missing")
 	}
 	s := a.subsystem(&a.record.Subsystems[i])
 	if s == nil {
-		return passing(badSubNQN, "no such subsystem")
+		return temporary(badSubNQN, "no such subsystem")
 	}
 	key := controllerKey{s, x.Controller}
 	if q.id != 0 {
 		c := a.controllers[key]
 		if c == nil {
-			return passing(badCNTLID, "no such controller")
+			return temporary(badCNTLID, "no such controller")
 		}
 		no := c.joinQueue(q, q.id)
 		if !no.refused() {
@@ -242,9 +242,9 @@ func (a *adoption) join(q *queue, x *movedQueue) refusal {
 	j := slices.IndexFunc(moved, func(c movedController) bool { return c.ID == x.Controller })
 	switch {
 	case j < 0:
-		return passing(badCNTLID, "the record of its controller is missing")
-	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see lapse; below 0 the clocks differ, as in two time namespaces
-		return passing(badCNTLID, "its keep alive timeout has passed meanwhile")
+		return temporary(badCNTLID, "the record of its controller is missing")
+	case moved[j].Lapse > 0 && (a.pause < 0 || a.pause >= moved[j].Lapse): // see expiry; below 0 the clocks differ, as in two time namespaces
+		return temporary(badCNTLID, "its keep alive timeout expired during the takeover")
 	}
 	was := moved[j]
 	was.Features.Age += max(a.pause, 0) // its Timestamp feature continues to count
@@ -275,13 +275,13 @@ func (q *queue) adoptController(s *Subsystem, x *movedController, pause time.Dur
 	return c, refusal{}
 }
 
-// resumeKeepAlive starts the timer. Until a command is noticed, the lapse is what was left of it in the other process.
+// resumeKeepAlive starts the timer. Until a command is noticed, the expiry is what was left of it in the other process.
 // What is noticed first may have arrived during the pause.
 func (c *Controller) resumeKeepAlive(left, pause time.Duration) {
 	c.armKeepAlive()
 	if left > 0 {
 		c.presence.noticed -= pause
-		c.lapses.set(c.presence.noticed + left)
+		c.expires.set(c.presence.noticed + left)
 		c.setKeepAliveTimer()
 	}
 }
@@ -294,9 +294,9 @@ func rejoin(s *Subsystem, c *Controller) refusal {
 	case no.refused():
 		return no
 	case s.controllers[c.id] != nil:
-		return passing(badCNTLID, "another controller has its identifier")
+		return temporary(badCNTLID, "another controller has its identifier")
 	case !c.trusted():
-		return passing(badHostNQN, "the host has a key now, and has not authenticated")
+		return temporary(badHostNQN, "the host has a key now, but had not authenticated")
 	}
 	if no := c.own(c.keyed); no.refused() {
 		return no
@@ -344,5 +344,5 @@ func (a *adoption) announce() {
 			}
 		}
 	}
-	a.target.log.Info("associations of another process are continued", zap.Int("controllers", len(a.controllers)), zap.Int("refused", a.refused))
+	a.target.log.Info("associations taken over from the previous process", zap.Int("controllers", len(a.controllers)), zap.Int("refused", a.refused))
 }

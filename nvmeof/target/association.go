@@ -42,7 +42,7 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	defer c.mu.Unlock()
 	switch old := c.queues[id]; {
 	case c.dying:
-		return passing(badCNTLID, "its controller is being removed")
+		return temporary(badCNTLID, "its controller is being removed")
 	case !c.ready:
 		return malformed(badCNTLID, "its controller is not enabled") // not enabled yet, or reset
 	case int(id) > c.granted:
@@ -50,11 +50,11 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 	case old != nil && c.keyed:
 		// The new connection has not authenticated yet, but the old queue has. If its host is gone, the old queue
 		// ends by the keep alive timeout.
-		return passing(badQID, "queue identifier is in use")
+		return temporary(badQID, "queue identifier is in use")
 	case old != nil:
 		// The host has ended the old queue, but the target has not noticed that yet.
 		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
-		return passing(badQID, "queue identifier is in use")
+		return temporary(badQID, "queue identifier is in use")
 	}
 	if c.keyed {
 		c.unproven[q] = struct{}{}
@@ -182,7 +182,7 @@ func (c *Controller) queueCount() int {
 // hide ends an association through a listener on which the subsystem is no longer exposed.
 func (c *Controller) hide() {
 	c.log.Info("controller disconnected: its subsystem is no longer exposed on the listener",
-		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", fmt.Sprintf("nvmeof subsystem set %s --listeners, with that of the address", word(c.subsystem.nqn))))
+		zap.Stringer("address", c.listener.port.addr), zap.String("remedy", fmt.Sprintf("nvmeof subsystem set %s --listeners LIST, with the listener of this address in LIST", word(c.subsystem.nqn))))
 	c.dismiss("subsystem is no longer exposed on the listener")
 }
 

@@ -28,7 +28,7 @@ type authentication struct {
 	locked   bool             // only authentication commands are executed
 	exchange *auth.Controller // owned by the authenticator while it computes; nil before the first exchange
 	busy     bool
-	ended    atomic.Bool // the connection has ended; read by the authenticator and errands
+	ended    atomic.Bool // the connection has ended; read by the authenticator and blocking calls
 	ctrlKey  bool        // the exchange has a key to authenticate the controller
 	last     *request    // the last command of a failed exchange, after which the queue ends
 	timer    shard.Timer
@@ -130,7 +130,7 @@ func authSend(_ *Controller, r *request) capsule.Status {
 	if !ok {
 		a.busy = false
 		q.target.authCounts.interrupted.Add(1)
-		q.target.log.Trouble("authentication put off: too many messages wait to be processed", q.authFields()...)
+		q.target.log.Trouble("authentication postponed: too many authentication messages wait to be processed", q.authFields()...)
 		return capsule.StatusCommandInterrupted // the host may repeat it
 	}
 	r.release() // otherwise the buffer would be held for as long as the computation takes
@@ -237,7 +237,7 @@ func (q *queue) authenticated() {
 			no = makeRoomProven(c)
 		}
 		if no.refused() {
-			recordHostEvent(c, events.Refused, events.Warning, because("authenticated, and refused: "+no.reason, no.remedy))
+			recordHostEvent(c, events.Refused, events.Warning, because("authenticated, but refused: "+no.reason, no.remedy))
 			q.target.log.Trouble("host disconnected", append(q.authFields(), zap.String("reason", no.reason), zap.String("remedy", no.remedy))...)
 			c.dismissed = true
 			c.end(no.reason)
@@ -245,7 +245,7 @@ func (q *queue) authenticated() {
 		}
 	}
 	if why := q.target.memory.own(&q.mapping, c.hostNQN); why != "" {
-		q.target.log.Trouble("queue ended: no memory for it", append(q.authFields(), zap.String("reason", why))...)
+		q.target.log.Trouble("queue ended: no queue memory for the host", append(q.authFields(), zap.String("reason", why))...)
 		q.endUnproven("no queue memory for the host")
 		return
 	}

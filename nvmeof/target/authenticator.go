@@ -45,14 +45,14 @@ type computer interface {
 type authenticator struct {
 	wait sync.WaitGroup
 
-	mu      sync.Mutex // protects the fields below; shards lock it, so nothing may block under it
-	work    sync.Cond
-	stopped bool
-	waiting int                      // number of jobs
-	lines   map[netip.Addr]*authLine // of the addresses that have jobs
-	turns   [standings][]*authLine   // the same by standing, in the order in which they are served
-	passed  [standings]int           // how many of better standing have been processed since one of this standing was
-	repute  repute
+	mu         sync.Mutex // protects the fields below; shards lock it, so nothing may block under it
+	work       sync.Cond
+	stopped    bool
+	waiting    int                      // number of jobs
+	lines      map[netip.Addr]*authLine // of the addresses that have jobs
+	turns      [standings][]*authLine   // the same by standing, in the order in which they are served
+	passed     [standings]int           // how many of better standing have been processed since one of this standing was
+	reputation reputation
 }
 
 // An authLine has the jobs of an address, in the order of their arrival.
@@ -69,7 +69,7 @@ func authWorkers(processors, shards int) int {
 
 func (a *authenticator) start(shards int) {
 	a.work.L = &a.mu
-	a.lines, a.repute = make(map[netip.Addr]*authLine), make(repute)
+	a.lines, a.reputation = make(map[netip.Addr]*authLine), make(reputation)
 	for range authWorkers(runtime.GOMAXPROCS(0), shards) {
 		a.wait.Go(a.run) // ends when stop is called
 	}
@@ -77,7 +77,7 @@ func (a *authenticator) start(shards int) {
 
 func (a *authenticator) run() {
 	for {
-		j, doubtful, ok := a.next()
+		j, isSuspect, ok := a.next()
 		if !ok {
 			return
 		}
@@ -87,7 +87,7 @@ func (a *authenticator) run() {
 			a.judge(&j)
 		}
 		j.done()
-		if doubtful {
+		if isSuspect {
 			time.Sleep(time.Since(start))
 		}
 	}
@@ -114,7 +114,7 @@ func (a *authenticator) offer(j authJob) bool {
 
 // queue appends a line to the lines of its standing.
 func (a *authenticator) queue(line *authLine) {
-	s := a.repute.standing(line.from, time.Now())
+	s := a.reputation.standing(line.from, time.Now())
 	a.turns[s] = append(a.turns[s], line)
 }
 
@@ -141,7 +141,7 @@ func (a *authenticator) turn() standing {
 }
 
 // next waits for a job, and reports whether its address is suspect. It returns ok false after stop.
-func (a *authenticator) next() (j authJob, doubtful, ok bool) {
+func (a *authenticator) next() (j authJob, isSuspect, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.waiting == 0 {
@@ -170,9 +170,9 @@ func (a *authenticator) judge(j *authJob) {
 	defer a.mu.Unlock()
 	switch j.exchange.State() {
 	case auth.StateSuccess1: // the host has proved that it knows its key
-		a.repute.proved(j.from, time.Now())
+		a.reputation.proved(j.from, time.Now())
 	case auth.StateFailure:
-		a.repute.failed(j.from, time.Now())
+		a.reputation.failed(j.from, time.Now())
 	}
 }
 
@@ -180,7 +180,7 @@ func (a *authenticator) judge(j *authJob) {
 func (a *authenticator) abandoned(from netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.repute.failed(from, time.Now())
+	a.reputation.failed(from, time.Now())
 }
 
 // stop ends the goroutines. It is called when no queue is left.

@@ -193,7 +193,7 @@ func ownAddress(t *testing.T, b *authBench) {
 		t.Errorf("the host's turn came after %v", d)
 	}
 	b.authenticator.mu.Lock()
-	s := b.repute.standing(netip.MustParseAddr(at), time.Now())
+	s := b.reputation.standing(netip.MustParseAddr(at), time.Now())
 	b.authenticator.mu.Unlock()
 	if s != known {
 		t.Error("the address is suspect though a host has succeeded from it")
@@ -230,8 +230,8 @@ func linesEnd(t *testing.T, b *authBench) {
 		}
 	}
 	b.pending.Wait()
-	if len(b.repute) > maxRepute {
-		t.Errorf("%d addresses are remembered", len(b.repute))
+	if len(b.reputation) > maxReputation {
+		t.Errorf("%d addresses are remembered", len(b.reputation))
 	}
 	time.Sleep(suspicion)
 	b.job("192.0.2.66", auth.StateSuccess1)

@@ -28,12 +28,12 @@ func (f authFailure) by() string {
 func (f authFailure) remedy() string {
 	var e *auth.Error
 	if !errors.As(f.err, &e) {
-		return "the system's source of random numbers failed: see the kernel's log"
+		return "the system's random number generator failed: see the kernel's log"
 	}
 	allow := "nvmeof target --allow-host " + word(f.host)
 	switch {
 	case e.Peer && f.mutual:
-		return "the host expects another key of this target: nvme connect --dhchap-ctrl-secret KEY, with the key of " +
+		return "the host expects a different controller key: nvme connect --dhchap-ctrl-secret KEY, with the key of " +
 			allow + ",dhchap-ctrl-key-file=PATH"
 	case e.Peer:
 		return "see the host's log"

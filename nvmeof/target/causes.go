@@ -56,18 +56,18 @@ func (t *Target) countConnect(no refusal) {
 
 // endings maps the reasons of disconnects to their labels; others were caused by the administrator.
 var endings = map[string]string{
-	"":                                   "host",
-	"Disconnect command":                 "host",
-	"controller reset":                   "host",
-	"controller shutdown":                "host",
-	"no Connect command":                 "silent",
-	"keep alive timeout":                 "keepalive",
-	"admin queue is gone":                "association",
-	"target is shutting down":            "shutdown",
-	"another controller takes its place": "replaced",
-	"replaced by a new connection of the same queue": "replaced",
-	"the data of a Read is not acknowledged":         "undelivered",
-	"the data of a command does not come":            "undelivered",
+	"":                               "host",
+	"Disconnect command":             "host",
+	"controller reset":               "host",
+	"controller shutdown":            "host",
+	"no Connect command":             "silent",
+	"keep alive timeout":             "keepalive",
+	"admin queue is gone":            "association",
+	"target is shutting down":        "shutdown",
+	"replaced by another controller": "replaced",
+	"replaced by a new connection of the same queue":   "replaced",
+	"the host does not acknowledge the data of a Read": "undelivered",
+	"the host does not deliver the data of a command":  "undelivered",
 }
 
 // countEnd counts the end of a queue.

@@ -10,7 +10,7 @@ func (t *Target) Change(f func() error) error {
 	t.mu.Lock()
 	t.unsettled.begin()
 	if t.changing++; t.changing == 1 {
-		t.shown = t.scene(nil).kept()
+		t.shown = t.discoveryInput(nil).kept()
 	}
 	t.mu.Unlock()
 	defer func() {

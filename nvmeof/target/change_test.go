@@ -121,6 +121,6 @@ func TestRemedyIsQuoted(t *testing.T) {
 	const name = "nqn.2014-08.org.example:$(reboot);`reboot`"
 	f.sub.RemoveHost(testHostNQN)
 	f.refused(capsule.StatusConnectInvalidHost|dnr, dataOf(testSubNQN, name), "remedy=nvmeof host add '"+name+"' -n "+testSubNQN+";", "--allow-host '"+name+"'")
-	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(name, testHostNQN), "remedy=nvmeof subsystem add '"+name+"', or a target with --nqn '"+name+"'")
+	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(name, testHostNQN), "remedy=nvmeof subsystem add '"+name+"', or start the target with --nqn '"+name+"'")
 	f.refused(capsule.StatusConnectInvalidHost|dnr, dataOf(testSubNQN, "nqn.2014-08.org.example:it's me"), `host add 'nqn.2014-08.org.example:it'\''s me' -n`)
 }

@@ -157,22 +157,22 @@ func (c *Config) check() error {
 		{"ConnectTimeout", int64(c.ConnectTimeout), 0}, {"AuthTimeout", int64(c.AuthTimeout), 0}, {"SharedReceives", int64(c.SharedReceives), 0},
 	} {
 		if n.value < n.least {
-			return fmt.Errorf("target: Config.%s is %d: at least %d", n.name, n.value, n.least)
+			return fmt.Errorf("target: Config.%s is %d: want at least %d", n.name, n.value, n.least)
 		}
 	}
 	switch {
 	case c.MaxQueues < 1 || c.MaxQueues > 65534:
-		return fmt.Errorf("target: Config.MaxQueues is %d: 1 to 65534", c.MaxQueues)
+		return fmt.Errorf("target: Config.MaxQueues is %d: want 1 to 65534", c.MaxQueues)
 	case c.QueueDepth < 2 || c.QueueDepth > 1024:
-		return fmt.Errorf("target: Config.QueueDepth is %d: 2 to 1024", c.QueueDepth)
+		return fmt.Errorf("target: Config.QueueDepth is %d: want 2 to 1024", c.QueueDepth)
 	case c.InCapsule%16 != 0 || c.InCapsule > maxInCapsule:
-		return fmt.Errorf("target: Config.InCapsule is %d bytes: a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
+		return fmt.Errorf("target: Config.InCapsule is %d bytes: want a multiple of 16 up to %d", c.InCapsule, maxInCapsule)
 	case c.MaxData < minMaxData || c.MaxData > shard.MaxBuffer || bits.OnesCount(uint(c.MaxData)) != 1:
-		return fmt.Errorf("target: Config.MaxData is %d bytes: a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
+		return fmt.Errorf("target: Config.MaxData is %d bytes: want a power of two from %d to %d", c.MaxData, minMaxData, shard.MaxBuffer)
 	case !c.Controllers.valid():
-		return fmt.Errorf("target: Config.Controllers is %v: must be a range within %d..%d", c.Controllers, capsule.ControllerIDMin, capsule.ControllerIDMax)
+		return fmt.Errorf("target: Config.Controllers is %v: want a range within %d..%d", c.Controllers, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	case len(c.Firmware) > 8:
-		return fmt.Errorf("target: Config.Firmware is %q: at most 8 characters", c.Firmware)
+		return fmt.Errorf("target: Config.Firmware is %q: want at most 8 characters", c.Firmware)
 	}
 	return nil
 }
@@ -181,9 +181,9 @@ func (c *Config) check() error {
 func (c *Config) checkDevice(a *rdmatransport.Attrs) error {
 	switch {
 	case c.Shards < 1 || c.Shards > a.Shards:
-		return fmt.Errorf("target: %d shards: the device has 1 to %d", c.Shards, a.Shards)
+		return fmt.Errorf("target: %d shards: the device supports 1 to %d", c.Shards, a.Shards)
 	case c.SharedReceives < 0 || c.SharedReceives > a.MaxShared:
-		return fmt.Errorf("target: %d shared receives: %s has 0 to %d", c.SharedReceives, a.Name, a.MaxShared)
+		return fmt.Errorf("target: %d shared receives: %s supports 0 to %d", c.SharedReceives, a.Name, a.MaxShared)
 	}
 	return nil
 }

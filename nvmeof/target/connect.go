@@ -25,7 +25,7 @@ var (
 // A refusal is why a Connect command failed; the zero value means that it did not. Linux since 6.10 removes a
 // controller, and its block devices, if a Connect fails with Do Not Retry while it reconnects. So the flag is set
 // if the Connect will fail again whatever the target does (malformed), and if an administrator has decided so
-// (forbidden), but not if the reason is temporary (passing).
+// (forbidden), but not if the reason is temporary.
 type refusal struct {
 	status  capsule.Status
 	at      capsule.InvalidParameter
@@ -46,8 +46,8 @@ func forbidden(status capsule.Status, at capsule.InvalidParameter, reason, remed
 	return refusal{status | capsule.StatusDNR, at, reason, remedy, true}
 }
 
-// passing refuses what may be accepted soon, without an administrator's action.
-func passing(at capsule.InvalidParameter, reason string) refusal {
+// temporary refuses what may be accepted soon, without an administrator's action.
+func temporary(at capsule.InvalidParameter, reason string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidParam, at: at, reason: reason}
 }
 
@@ -63,7 +63,7 @@ func (no refusal) settle(t *Target, mark uint64) refusal {
 	case !no.decided:
 		return no
 	case g != nil && g.behind.Load(): // checked before the change that resets it ends
-		return busy("this gateway does not have the group's configuration yet: "+no.reason, "nvmeof gateway list, and the log, say what it lacks")
+		return busy("this gateway does not have the group's configuration yet: "+no.reason, "see nvmeof gateway list and the log for what is missing")
 	case t.unsettled.since(mark):
 		return busy("the target is being changed: "+no.reason, no.remedy)
 	}
@@ -133,8 +133,8 @@ func (q *queue) checkConnect(f capsule.Connect, d *capsule.ConnectData) refusal 
 // notAllowed refuses a host that is not allowed.
 func notAllowed(host, subsystem nvmeof.NQN) refusal {
 	if host == "" {
-		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host has no name, and the subsystem allows hosts by their names",
-			"give the host a name (of SPDK: hostnqn:NQN in its transport ID) and allow that, or allow every host: nvmeof subsystem set "+word(subsystem)+" --allow-any-host")
+		return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "the host sent no NQN, and the subsystem only allows hosts that are listed by NQN",
+			"set the host's NQN (SPDK: hostnqn:NQN in the transport ID) and allow it, or allow every host: nvmeof subsystem set "+word(subsystem)+" --allow-any-host")
 	}
 	return forbidden(capsule.StatusConnectInvalidHost, badHostNQN, "host is not allowed", allowRemedy(host, subsystem))
 }
@@ -144,7 +144,7 @@ func notReady(h *access.Host[HostConfig]) refusal {
 	if h.Config.Unready == "" {
 		return refusal{}
 	}
-	return busy("host is allowed, and cannot be let in yet: "+h.Config.Unready, "make that right; nvmeof ls has what the target waits for")
+	return busy("host is allowed, but cannot connect yet: "+h.Config.Unready, "correct that; nvmeof ls shows what the target waits for")
 }
 
 // connectAdmin creates a controller. In the dynamic controller model, the host does not select one.
@@ -154,7 +154,7 @@ func (q *queue) connectAdmin(f capsule.Connect, sub *Subsystem, d *capsule.Conne
 	}
 	if sub.discovery && !q.target.arrivals.allow(q.remote.Addr(), time.Now()) {
 		return busy("too many discovery connections from this address within a second",
-			"let the host connect less often, or keep one persistent connection: nvme discover --persistent")
+			"make the host connect less often, or keep one persistent connection: nvme discover --persistent")
 	}
 	c := newController(q, sub, d)
 	if no := sub.join(c); no.refused() {
@@ -176,13 +176,13 @@ func (q *queue) connectIO(sub *Subsystem, d *capsule.ConnectData) refusal {
 	case sub.discovery:
 		return malformed(badQID, "discovery controllers have no I/O queues")
 	case c == nil:
-		return passing(badCNTLID, "no such controller")
+		return temporary(badCNTLID, "no such controller")
 	case !d.HostNQN.Is(string(c.hostNQN)):
-		return passing(badHostNQN, "controller belongs to another host")
+		return temporary(badHostNQN, "controller belongs to another host")
 	case c.hostID != d.HostID:
-		return passing(badHostID, "controller belongs to another host")
+		return temporary(badHostID, "controller belongs to another host")
 	case c.listener != q.listener:
-		return passing(badCNTLID, "controller is reached through another port")
+		return temporary(badCNTLID, "controller belongs to another listener")
 	}
 	if no := c.joinQueue(q, q.id); no.refused() {
 		return no

@@ -40,7 +40,7 @@ type Controller struct {
 	props        state.Properties
 	keep         state.KeepAlive
 	timer        shard.Timer // for keep alive
-	lapses       lapse
+	expires      expiry
 	expired      bool // its keep alive timeout has expired; reported once, since the host may have it reset at the same moment
 	presence     presence
 	events       state.Events[*request]
@@ -234,36 +234,36 @@ var eventNames = map[capsule.EventType]string{
 	capsule.EventTypeError: "error", capsule.EventTypeSMART: "smart", capsule.EventTypeNotice: "notice", capsule.EventTypeIOSet: "reservation",
 }
 
-// armKeepAlive starts the timer, and the lapse from when the host was last heard.
+// armKeepAlive starts the timer, and the expiry from when the host was last heard.
 func (c *Controller) armKeepAlive() {
 	c.presence.arm()
 	if !c.keep.Enabled() {
-		c.lapses.never()
+		c.expires.never()
 		c.shard.StopTimer(&c.timer)
 		return
 	}
-	c.lapses.set(c.presence.noticed + lapsePeriods*c.keep.Timeout())
+	c.expires.set(c.presence.noticed + expiryPeriods*c.keep.Timeout())
 	c.setKeepAliveTimer()
 }
 
-// setKeepAliveTimer starts the timer. It fires before the lapse, also in the time after a takeover, in which a record
-// of the other process determines the lapse: traffic since then must be noticed first.
+// setKeepAliveTimer starts the timer. It fires before the expiry, also in the time after a takeover, in which a record
+// of the other process determines the expiry: traffic since then must be noticed first.
 func (c *Controller) setKeepAliveTimer() {
 	left := time.Duration(max(c.keep.Next()-c.now(), 0))
-	c.shard.SetTimer(&c.timer, min(left, max(c.lapses.left(c.target.age())/2, time.Millisecond)))
+	c.shard.SetTimer(&c.timer, min(left, max(c.expires.left(c.target.age())/2, time.Millisecond)))
 }
 
 // keepAliveDue ends the association if no queue has received a command since the timer was set, nor in the grace
 // period after it (NVMe base 2.0, 3.9: traffic based keep alive). A host that has to authenticate first can send
 // no Keep Alive, and may need long for its part of the exchange; another timeout limits that.
 func (c *Controller) keepAliveDue() {
-	if c.lapses.passed(c.target.age()) {
+	if c.expires.passed(c.target.age()) {
 		expire(c)
 		return
 	}
 	switch c.presence.notice(); {
 	case c.admin.auth.locked: // no command is executed
-		c.lapses.set(c.presence.noticed + lapsePeriods*c.keep.Timeout())
+		c.expires.set(c.presence.noticed + expiryPeriods*c.keep.Timeout())
 		fallthrough
 	case c.presence.active:
 		c.presence.active = false
@@ -281,7 +281,7 @@ func expire(c *Controller) {
 		return
 	}
 	c.expired = true
-	c.lapses.over()
+	c.expires.over()
 	c.target.log.Troubles.Write(c.log.Warn, "keep alive timeout expired, connection dropped",
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
 	c.target.causes.Count(meter.KeepAlives, string(c.subsystem.nqn), "", "")

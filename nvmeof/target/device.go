@@ -172,7 +172,7 @@ func (d *Device) addWorker() error {
 	if w.counts = !t.cfg.Unmeasured; w.counts {
 		s.OnTurn(w.turn.Next)
 	}
-	s.OnHeldUp(w.endLapsed)
+	s.OnHeldUp(w.endExpired)
 	d.workers = append(d.workers, w)
 	if err := w.makeArenas(); err != nil {
 		return fmt.Errorf("target: buffers of shard %d: %w", i, err)

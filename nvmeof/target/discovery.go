@@ -22,7 +22,7 @@ const maxShown = 1 << 17
 // is protected by Target.mu.
 type shownLogs struct {
 	version uint64                               // number of changes
-	of      map[nvmeof.NQN][]discoverylog.Record // by scene.key
+	of      map[nvmeof.NQN][]discoverylog.Record // by discoveryInput.key
 	records int                                  // number of records in all logs
 }
 
@@ -44,7 +44,7 @@ func shownLog(t *Target, c *Controller) []discoverylog.Record {
 	}
 	shown := t.shown
 	if shown == nil {
-		shown = t.scene(nil)
+		shown = t.discoveryInput(nil)
 	}
 	c.shown = shownAs{l.version, shown.key(c.hostNQN)}
 	log, made := l.of[c.shown.key]

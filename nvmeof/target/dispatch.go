@@ -88,7 +88,7 @@ func (q *queue) begin(r *request) {
 }
 
 func (q *queue) startAdmin(r *request) {
-	if q.lapsed(r) {
+	if q.expired(r) {
 		return
 	}
 	c, row := q.controller, &q.target.admin[r.cmd.Opcode]

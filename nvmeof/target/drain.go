@@ -24,7 +24,7 @@ type DrainError struct {
 }
 
 func (e *DrainError) Error() string {
-	return fmt.Sprintf("ANA group %d is not drained: %s: commands, or a flush, did not end: %v", e.Group, strings.Join(e.Unfinished, ", "), e.Err)
+	return fmt.Sprintf("ANA group %d is not drained: commands or a flush of %s did not complete: %v", e.Group, strings.Join(e.Unfinished, ", "), e.Err)
 }
 
 func (e *DrainError) Unwrap() error { return e.Err }
@@ -100,7 +100,7 @@ func (g *Gateway) beginDrain(group capsule.ANAGroup, whole bool) error {
 	o.draining = true
 	g.lose(group) // reset if the flush succeeds
 	if whole {
-		g.set(capsule.ANAChange, "is being given back", group)
+		g.set(capsule.ANAChange, "is being drained", group)
 		return nil
 	}
 	g.set(capsule.ANAInaccessible, "is being released", group)
@@ -122,7 +122,7 @@ func (g *Gateway) endDrain(group capsule.ANAGroup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[group].draining = false
-	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
+	g.set(capsule.ANAInaccessible, "is no longer served by this target", group)
 }
 
 // exported returns the namespaces of a group whose stores the target has.

@@ -65,8 +65,8 @@ func because(what, why string) string {
 // reservationActions describes the actions of the three commands (NVMe base 2.0, 7.2, 7.3, 7.4).
 var reservationActions = map[capsule.IOOpcode][]string{
 	capsule.IOReservationRegister: {"registered", "unregistered", "replaced its key"},
-	capsule.IOReservationAcquire:  {"acquired", "preempted", "preempted, and aborted the commands of those preempted"},
-	capsule.IOReservationRelease:  {"released", "cleared all"},
+	capsule.IOReservationAcquire:  {"acquired", "preempted", "preempted, and aborted the commands of the preempted hosts"},
+	capsule.IOReservationRelease:  {"released", "cleared the reservation and all registrations"},
 }
 
 // describeReservation describes the effect of a command: its action, the resulting reservation, and which hosts
@@ -78,14 +78,14 @@ func describeReservation(cmd *reservation.Command, before, now *reservation.Stat
 	} else {
 		b.WriteString(cmd.Opcode.String())
 	}
-	held := "nothing reserved"
+	held := "no reservation"
 	if now.Type != 0 {
 		held = now.Type.String()
 	}
 	fmt.Fprintf(&b, "; now %s, %d registered", held, len(now.Registrants))
 	for _, r := range before.Registrants {
 		if gone := !slices.ContainsFunc(now.Registrants, func(x reservation.Registrant) bool { return x.Host == r.Host }); gone && r.Host != cmd.Host {
-			b.WriteString("; no longer " + string(r.NQN))
+			b.WriteString("; no longer registered: " + string(r.NQN))
 		}
 	}
 	return b.String()

@@ -54,10 +54,10 @@ func TestRecordedEvents(t *testing.T) {
 		}
 		want := []string{
 			"connect info a connected", "connect info b connected",
-			"reservation info a registered; now nothing reserved, 1 registered",
-			"reservation info b registered; now nothing reserved, 2 registered",
+			"reservation info a registered; now no reservation, 1 registered",
+			"reservation info b registered; now no reservation, 2 registered",
 			"reservation info a acquired; now write-exclusive, 2 registered",
-			"reservation info b preempted; now exclusive-access, 1 registered; no longer nqn.2014-08.org.nvmexpress:host:a",
+			"reservation info b preempted; now exclusive-access, 1 registered; no longer registered: nqn.2014-08.org.nvmexpress:host:a",
 			"disconnect info a disconnected: host is no longer allowed",
 			"lost warning b queue 0 lost: ",
 			"refused warning a connect refused: host is not allowed",

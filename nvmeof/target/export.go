@@ -92,10 +92,10 @@ func (s *Subsystem) newNamespace(c NamespaceConfig) (*Namespace, error) {
 		c.NSID = table.Free(s.change.isAdding)
 	}
 	if c.NSID > storage.MaxNamespace {
-		return nil, fmt.Errorf("namespace %d of %s: at most %d", c.NSID, s.nqn, storage.MaxNamespace)
+		return nil, fmt.Errorf("namespace %d of %s: want at most %d", c.NSID, s.nqn, storage.MaxNamespace)
 	}
 	if !ana.Valid(c.Group) {
-		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: 1 to %d", c.NSID, s.nqn, c.Group, ana.MaxGroups)
+		return nil, fmt.Errorf("namespace %d of %s: ANA group %d: want 1 to %d", c.NSID, s.nqn, c.Group, ana.MaxGroups)
 	}
 	if table.Get(c.NSID) != nil {
 		return nil, fmt.Errorf("namespace %d of %s exists already", c.NSID, s.nqn)
@@ -166,7 +166,7 @@ func (s *Subsystem) AwaitNamespace(c NamespaceConfig) error {
 	if !g.serves(ns.Group()) {
 		return nil // the target that serves it reports whether its store is there
 	}
-	ns.recordEvent(events.Namespace, events.Warning, textAdded+" without its store, and inaccessible until that is there: "+c.Name)
+	ns.recordEvent(events.Namespace, events.Warning, textAdded+" without its store; it is inaccessible until the store is available: "+c.Name)
 	return nil
 }
 
@@ -302,8 +302,8 @@ func (t *Target) checkIdentity(n *Namespace) error {
 	for _, s := range t.Subsystems() {
 		for other := range s.table().Listed {
 			if (other.ID != n.ns.ID || s != n.subsystem) && n.ns.Clashes(&other.Identity) {
-				return fmt.Errorf("namespace %d of %s: its UUID %v, NGUID or EUI-64 is that of namespace %d of %s: "+
-					"hosts ignore the second of two; set another", n.ns.ID, n.subsystem.nqn, n.ns.UUID, other.ID, s.nqn)
+				return fmt.Errorf("namespace %d of %s: its UUID %v, NGUID or EUI-64 is also that of namespace %d of %s: "+
+					"hosts would ignore the second of the two; give it another", n.ns.ID, n.subsystem.nqn, n.ns.UUID, other.ID, s.nqn)
 			}
 		}
 	}

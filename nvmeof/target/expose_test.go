@@ -23,7 +23,7 @@ func TestExposure(t *testing.T) {
 	}
 	f.sub.SetPorts([]PortID{1})
 	f.at = second
-	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(f.sub.nqn, testHostNQN), "not exposed", "nvmeof subsystem set "+testSubNQN+" --listeners, with that of ")
+	f.refused(capsule.StatusConnectInvalidParam|dnr, dataOf(f.sub.nqn, testHostNQN), "not exposed", "nvmeof subsystem set "+testSubNQN+" --listeners LIST, with the listener of ")
 	a := f.associate(testHostNQN, first)
 	f.sub.SetPorts([]PortID{2, 9})
 	<-a.admin.closed

@@ -132,7 +132,7 @@ func (c *Controller) featurePath(f *feature, r *request) capsule.Status {
 	}
 	ns, status := c.view.Reach(r.cmd.NSID)
 	if ns != nil && c.view.Replaced(ns) && !c.view.Identified(ns) {
-		return statusUnseen
+		return statusUnidentified
 	}
 	return status
 }

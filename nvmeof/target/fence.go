@@ -69,8 +69,8 @@ func Expel(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID, limit time.Duration) e
 	unfit := func(format string, args ...any) error {
 		return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf(format, args...)}
 	}
-	if !bar(s, nqn, id) {
-		return unfit("host %s may use it: withdraw its right first", nqn)
+	if !revoke(s, nqn, id) {
+		return unfit("host %s has access to it: withdraw the access first", nqn)
 	}
 	of := selection{
 		queue:   func(q *queue) bool { return q.controller.subsystem == s && q.controller.hostNQN == nqn },
@@ -96,9 +96,9 @@ func ExpelDeniedBut(s *Subsystem, but []capsule.NSID, limit time.Duration) error
 
 func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(capsule.NSID) bool) error {
 	end := time.Now().Add(limit)
-	for !barRemoved(s) {
+	for !revokeRemoved(s) {
 		if time.Now().After(end) {
-			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a change is under way, which may let hosts in again")}
+			return &StateError{Subsystem: s.nqn, NSID: id, Err: errors.New("a configuration change is under way, which may allow hosts again; try again")}
 		}
 		time.Sleep(settlePause)
 	}
@@ -114,7 +114,7 @@ func expelDenied(s *Subsystem, id capsule.NSID, limit time.Duration, in func(cap
 	if expel(s.target, of, limit) {
 		return nil
 	}
-	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts that may not use them within %v", errUnfinished, limit)}
+	return &StateError{Subsystem: s.nqn, NSID: id, Err: fmt.Errorf("%w of hosts without access within %v", errUnfinished, limit)}
 }
 
 // expel ends the selected commands, and reports whether the last has ended within limit.
@@ -127,9 +127,9 @@ func expel(t *Target, of selection, limit time.Duration) bool {
 	return t.urge(ended, late.C, timeout, func(q *queue) bool { return q.executesIO() && of.queue(q) && q.fetching(of.request) })
 }
 
-// bar hides a namespace from later commands of a host. It returns false if the host may use the namespace. The
+// revoke hides a namespace from later commands of a host. It returns false if the host may use the namespace. The
 // controllers of a host that was removed end later, in their shards, or at the end of the change under way.
-func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
+func revoke(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.hosts.Find(nqn); e != nil {
@@ -146,9 +146,9 @@ func bar(s *Subsystem, nqn nvmeof.NQN, id capsule.NSID) bool {
 // settlePause is the interval between checks for the end of a change.
 const settlePause = 5 * time.Millisecond
 
-// barRemoved hides all namespaces from hosts that were removed. It returns false if a change under way has removed
+// revokeRemoved hides all namespaces from hosts that were removed. It returns false if a change under way has removed
 // one, and may still allow it again.
-func barRemoved(s *Subsystem) bool {
+func revokeRemoved(s *Subsystem) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.controllers {
@@ -163,4 +163,4 @@ func barRemoved(s *Subsystem) bool {
 	return true
 }
 
-var errUnfinished = errors.New("its store has not finished commands")
+var errUnfinished = errors.New("its store has not completed the commands")

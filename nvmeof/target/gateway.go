@@ -66,7 +66,7 @@ func (g *Gateway) bind(t *Target) error {
 	none := ana.All(capsule.ANAInaccessible)
 	none[ana.Away] = capsule.ANAOptimized // the table of each listener has the state of this group
 	if !g.owned.CompareAndSwap(nil, &none) {
-		return errors.New("target: Config.Gateway is another target's: give each its own")
+		return errors.New("target: Config.Gateway belongs to another target: give each target its own")
 	}
 	g.target, g.early = t, earlyFlush
 	t.generation = max(t.generation, g.Generation)
@@ -90,11 +90,11 @@ func (g *Gateway) Serve(group capsule.ANAGroup, epoch uint64) error {
 	case err != nil:
 		return err
 	case g.fenced != "":
-		return fmt.Errorf("ANA group %d: the target is fenced (%s) and serves nothing before Gateway.Rejoin", group, g.fenced)
+		return fmt.Errorf("ANA group %d: the target is fenced (%s) and serves nothing until Gateway.Rejoin", group, g.fenced)
 	case o.draining:
 		return fmt.Errorf("ANA group %d is being drained", group)
 	case epoch < o.epoch:
-		return fmt.Errorf("ANA group %d: epoch %d is over: it is %d", group, epoch, o.epoch)
+		return fmt.Errorf("ANA group %d: epoch %d is outdated: the current one is %d", group, epoch, o.epoch)
 	}
 	o.epoch, o.spoiled = epoch, false
 	g.unflushed[group].Store(false)
@@ -112,7 +112,7 @@ func (g *Gateway) Stop(group capsule.ANAGroup) error {
 		return err
 	}
 	g.lose(group)
-	g.set(capsule.ANAInaccessible, "is not served by this target any more", group)
+	g.set(capsule.ANAInaccessible, "is no longer served by this target", group)
 	g.abort(func(of capsule.ANAGroup) bool { return of == group })
 	return nil
 }
@@ -123,7 +123,7 @@ func (g *Gateway) Fence(why string) {
 	defer g.mu.Unlock()
 	g.fenced = why
 	g.lose(g.served()...)
-	g.set(capsule.ANAInaccessible, "is not served by this target any more: it is fenced: "+why, g.served()...)
+	g.set(capsule.ANAInaccessible, "is no longer served by this target, which is fenced: "+why, g.served()...)
 	g.abort(ana.Valid)
 	g.target.log.Warn("the target serves nothing: it is fenced", zap.String("why", why))
 }
@@ -187,14 +187,14 @@ func (g *Gateway) serves(group capsule.ANAGroup) bool {
 	return g == nil || g.owned.Load()[group] == capsule.ANAOptimized
 }
 
-var errNoTarget = errors.New("target: the Gateway is no target's yet: see Config.Gateway")
+var errNoTarget = errors.New("target: the Gateway does not belong to a target yet: see Config.Gateway")
 
 func (g *Gateway) group(group capsule.ANAGroup) (*ownership, error) {
 	switch {
 	case g.target == nil:
 		return nil, errNoTarget
 	case !ana.Valid(group):
-		return nil, fmt.Errorf("ANA group %d: 1 to %d", group, ana.MaxGroups)
+		return nil, fmt.Errorf("ANA group %d: want 1 to %d", group, ana.MaxGroups)
 	}
 	return &g.groups[group], nil
 }

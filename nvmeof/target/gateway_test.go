@@ -527,7 +527,7 @@ func TestGatewayFenced(t *testing.T) {
 		if g.Serve(1, 2) == nil || g.Fenced() != "a test" {
 			t.Error("a target that is fenced serves")
 		}
-		time.Sleep(2 * disownTime)
+		time.Sleep(2 * abortGroupsTime)
 		hanging.set(false, nil)
 		<-b.io.closed // so that the host continues through another path
 		if hangs.answers > 0 && len(hangs.response) > 0 {

@@ -117,7 +117,7 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 		if n := identify(3); n.NSZE != 4096 {
 			t.Errorf("the other store has %d blocks", n.NSZE)
 		}
-		if why := ns.Trouble(); !strings.Contains(why, "does not answer since") {
+		if why := ns.Trouble(); !strings.Contains(why, "has not answered since") {
 			t.Errorf("trouble %q", why)
 		}
 		mute.hangs.Store(false)
@@ -126,7 +126,7 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 		if why := ns.Trouble(); why != "" {
 			t.Errorf("it answers, and is trouble: %s", why)
 		}
-		if a, b := f.logged("store does not answer: commands for it wait, and everything else goes on"), f.logged("store answers again"); a != 1 || b != 1 {
+		if a, b := f.logged("store does not answer: its commands wait; other stores are not affected"), f.logged("store answers again"); a != 1 || b != 1 {
 			t.Errorf("%d and %d lines in the log", a, b)
 		}
 		f.close2(t)
@@ -174,7 +174,7 @@ func TestStalledStoreLeavesRoom(t *testing.T) {
 			c.wantPending()
 		}
 		time.Sleep(5 * time.Second)
-		if why := ns.Trouble(); !strings.Contains(why, "does not answer since") {
+		if why := ns.Trouble(); !strings.Contains(why, "has not answered since") {
 			t.Errorf("trouble %q", why)
 		}
 		hung.set(false, nil)

@@ -49,7 +49,7 @@ func (c *HostConfig) check() error {
 	}
 	for id, a := range c.Namespaces {
 		if id == 0 || id > storage.MaxNamespace {
-			return fmt.Errorf("host %s: namespace %d: 1 to %d", c.NQN, id, storage.MaxNamespace)
+			return fmt.Errorf("host %s: namespace %d: want 1 to %d", c.NQN, id, storage.MaxNamespace)
 		}
 		if a > AccessNone {
 			return fmt.Errorf("host %s: namespace %d: %v: want AccessWrite, AccessRead or AccessNone", c.NQN, id, a)

@@ -56,7 +56,7 @@ func (r *request) flushNext() {
 			r.finish(status) // not all namespaces can be flushed through this controller
 			return
 		case ns != nil && v.Replaced(ns) && !v.Identified(ns):
-			r.finish(statusUnseen) // the namespace that the host intends has been replaced
+			r.finish(statusUnidentified) // the namespace that the host intends has been replaced
 			return
 		case ns != nil && ns.Volume.Info.Volatile:
 			if l := r.through(ns); l != nil { // otherwise held: the command restarts with the first namespace

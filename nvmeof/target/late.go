@@ -34,10 +34,10 @@ func (r *request) Wanted(held time.Duration) {
 	case r.copyOut():
 		q.counts.copied++
 	case held > mostHeld && q.why == "":
-		q.target.log.Trouble("queue ended: its host does not acknowledge data while others wait to write there",
+		q.target.log.Trouble("queue ended: its host does not acknowledge the data of a Read, and other commands wait to write to the same place",
 			zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 			zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.Duration("for", held))
-		q.disconnect("the data of a Read is not acknowledged")
+		q.disconnect("the host does not acknowledge the data of a Read")
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *Controller) tookLong() {
 	if c.late.Swap(true) {
 		return
 	}
-	c.target.log.Troubles.Write(c.log.Info, "what the host reads is copied: others had to wait until it acknowledged",
+	c.target.log.Troubles.Write(c.log.Info, "data that the host reads is copied for now: other commands had to wait until it acknowledged a Read",
 		[]zap.Field{zap.Duration("for", lateFor)})
 	c.target.late.add(lateHost{c.hostNQN, c.peer}, time.Now())
 	c.do(c.startLateness)

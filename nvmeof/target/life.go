@@ -281,9 +281,9 @@ func warnUnprotected(s *Subsystem, ns *storage.Namespace) {
 	if !there || was.Protection != capsule.WriteProtected {
 		return
 	}
-	s.target.log.Warn("another namespace than the one that hosts have write-protected has its number: it may be written",
+	s.target.log.Warn("hosts write-protected a namespace, but another namespace has its NSID now, and is writable",
 		zap.String("subsystem", string(s.nqn)), zap.Uint32("nsid", uint32(ns.ID)), zap.Stringer("was", was.UUID), zap.Stringer("is", ns.UUID),
-		zap.String("remedy", "if it has the data of the one before, give it that UUID: uuid in its configuration"))
+		zap.String("remedy", "if it has the data of the earlier one, set the earlier UUID in its configuration: uuid"))
 }
 
 func (s *Subsystem) depart(ns *storage.Namespace) {

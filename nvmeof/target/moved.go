@@ -162,21 +162,21 @@ func (m *Moved) MarshalBinary() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-const insteadOfMoving = "end it, and start this one: hosts connect again by themselves, and what it exports from memory is lost"
+const insteadOfMoving = "end that process, and start this one: hosts reconnect by themselves, but the data of memory namespaces is lost"
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It does not change Devices.
 func (m *Moved) UnmarshalBinary(b []byte) error {
 	rest, ok := bytes.CutPrefix(b, []byte(movedMagic))
 	if !ok || len(rest) < 4 {
-		return errors.New("target: this is no record of associations")
+		return errors.New("target: not a record of associations")
 	}
 	if v := binary.LittleEndian.Uint32(rest); v != MovedVersion {
-		return fmt.Errorf("target: the program that runs hands over associations in version %d, and this one takes version %d; %s", v, MovedVersion, insteadOfMoving)
+		return fmt.Errorf("target: the running process hands over associations in version %d, and this program accepts version %d; %s", v, MovedVersion, insteadOfMoving)
 	}
 	types := movedTypes()
 	rest, ok = bytes.CutPrefix(rest[4:], types[:])
 	if !ok {
-		return fmt.Errorf("target: the program that runs was built from other sources of version %d of what associations are handed over in; %s", MovedVersion, insteadOfMoving)
+		return fmt.Errorf("target: the running process hands over associations in version %d, but was built from other sources of that version; %s", MovedVersion, insteadOfMoving)
 	}
 	m.record = movedRecord{}
 	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&m.record); err != nil {

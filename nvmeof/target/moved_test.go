@@ -25,7 +25,7 @@ func TestMovedRefuses(t *testing.T) {
 	}
 	at := len(movedMagic)
 	for want, change := range map[string]func([]byte) []byte{
-		"no record":          func(b []byte) []byte { return b[:at+3] },
+		"not a record":       func(b []byte) []byte { return b[:at+3] },
 		"in version 7":       func(b []byte) []byte { b[at]++; return b },
 		"from other sources": func(b []byte) []byte { b[at+4]++; return b },
 		"associations:":      func(b []byte) []byte { return b[:len(b)-1] },

@@ -67,7 +67,7 @@ func exportController(c *Controller) movedController {
 	x.Granted, x.Ready, x.Written = c.granted, c.ready, c.written.Export()
 	c.mu.Unlock()
 	x.Silent, _ = c.presence.silence(c.target.age())
-	x.Lapse = c.lapses.left(c.target.age())
+	x.Lapse = c.expires.left(c.target.age())
 	x.ErrorCount, x.ErrorEntries = c.errors.export()
 	for id, generation := range c.view.Export {
 		x.Identified = append(x.Identified, movedIdentification{id, generation})

@@ -43,7 +43,7 @@ func NewMover(t *Target) (*Mover, error) {
 	}
 	for _, d := range t.devices {
 		if _, ok := d.rdma.(rdmatransport.MovableDevice); !ok {
-			return nil, fmt.Errorf("target: connections of device %s (%s) cannot move to another process: the system owns them", d.attrs.Name, d.attrs.Provider)
+			return nil, fmt.Errorf("target: connections of device %s (%s) cannot move to another process: the kernel owns them", d.attrs.Name, d.attrs.Provider)
 		}
 		m.workers = append(m.workers, d.workers...)
 	}
@@ -129,8 +129,8 @@ func (m *Mover) busy(late bool) (what []string) {
 				continue
 			}
 			if what = append(what, b); late && q.stranger() {
-				q.target.log.Trouble("connection dropped: others are to move to another process, and its host is not admitted", zap.Stringer("peer", q.remote))
-				q.disconnect("others are to move to another process")
+				q.target.log.Trouble("connection dropped: it delayed the takeover by another process; its host can connect again", zap.Stringer("peer", q.remote))
+				q.disconnect("it delayed the takeover by another process")
 			}
 		}
 	})
@@ -145,7 +145,7 @@ func (q *queue) stranger() bool {
 // describe names the stores that do not answer or, if there is none, what hosts have under way.
 func (m *Mover) describe(busy []string) string {
 	if names := m.target.Unfinished(); len(names) > 0 {
-		return "the store of " + strings.Join(names, ", that of ") + " does not answer"
+		return "stores that do not answer: " + strings.Join(names, ", ")
 	}
 	more := ""
 	if len(busy) > 1 {
@@ -172,23 +172,23 @@ func (q *queue) underWay() string {
 	fq, _ := q.wire.(*fabric.TargetQueue)
 	switch {
 	case fq == nil || fq.State() == fabric.StateNew && !q.refused:
-		return who("a connection begins")
+		return who("a connection is being established")
 	case fq.State() == fabric.StateNew || fq.State() == fabric.StateClosed:
 		return "" // it is about to be freed
 	case q.failed || q.leaving != nil || q.parting || fq.State() != fabric.StateLive:
-		return who("a connection ends")
+		return who("a connection is ending")
 	case q.auth.locked || q.auth.busy || q.auth.last != nil:
-		return who("a host authenticates")
+		return who("a host is authenticating")
 	case q.controller != nil && q.id == 0 && occupied(q.controller):
 		return who("a controller is being shut down")
 	}
 	for i := range q.requests {
 		if r := &q.requests[i]; r.stage != stageIdle && !r.parked() {
-			return who("a command is executed or its response under way")
+			return who("a command is being executed, or its response is under way")
 		}
 	}
 	if !fq.Quiet() {
-		return who("a host has not acknowledged everything")
+		return who("a host has not acknowledged all data")
 	}
 	return ""
 }
@@ -315,7 +315,7 @@ func (m *Mover) settle(ctx context.Context) (release func(), err error) {
 				select {
 				case <-ctx.Done():
 					release()
-					return nil, fmt.Errorf("target: connections cannot move now: subsystem %s is being changed, or its state saved: %w", s.nqn, context.Cause(ctx))
+					return nil, fmt.Errorf("target: connections cannot move now: subsystem %s is being changed, or its state is being saved: %w", s.nqn, context.Cause(ctx))
 				case <-time.After(settlePeriod):
 				}
 			}

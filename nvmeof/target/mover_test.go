@@ -428,7 +428,7 @@ func TestMoveBesideHang(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		done := io[0].start(rwCommand(capsule.IORead, 0, 1), 8192, 4096)
-		if err := m.Suspend(ctx); err == nil || !strings.Contains(err.Error(), "the store of slow.img does not answer") {
+		if err := m.Suspend(ctx); err == nil || !strings.Contains(err.Error(), "stores that do not answer: slow.img") {
 			t.Errorf("Suspend: %v", err)
 		}
 		if req := <-done; req.Err != nil || !req.Completion.Status.OK() {

@@ -103,7 +103,7 @@ func (n *Namespace) Trouble() string {
 	since, silent := n.ns.Volume.Silent(time.Now())
 	switch h := n.ns.Volume.Health.Load(); {
 	case silent:
-		return fmt.Sprintf("its store does not answer since %s: see what is wrong with its file system or device", since.Format(time.TimeOnly))
+		return fmt.Sprintf("its store has not answered since %s: check its file system or device", since.Format(time.TimeOnly))
 	case h.Lost != "":
 		return h.Lost
 	case h.Cut != "":
@@ -111,7 +111,7 @@ func (n *Namespace) Trouble() string {
 	case h.Failed:
 		return "its store has failed and refuses writes: see the log, fix the cause, then nvmeof namespace clear-fault"
 	case h.Short():
-		return fmt.Sprintf("its storage is running out: %d %% is left of what it may need, and writes fail without it; free space in the file system, or preallocate the file", h.Spare)
+		return fmt.Sprintf("its storage is running out: %d %% is left of the space that it may still need, and without space writes fail; free space in the file system, or preallocate the file", h.Spare)
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func (c *Controller) own(proven bool) refusal {
 	}
 	claim := access.Claim{ID: c.hostID, NQN: c.hostNQN, Proven: c.keyed, Registered: c.registeredHere()}
 	if nqn := nvmeof.UUIDNQN(uuid.UUID(c.hostID)); nqn != c.hostNQN && (proven || !c.keyed) && c.target.keyed(nqn) {
-		return takenIdentifier("the UUID in the name of another host with a key, " + string(nqn))
+		return takenIdentifier("the UUID in the NQN of another host, which has a key: " + string(nqn))
 	}
 	if nqn, found := c.registeredAs(); found {
 		return othersIdentifier("registered for reservations", nqn)
@@ -48,7 +48,7 @@ func (c *Controller) own(proven bool) refusal {
 	case !ok:
 		return othersIdentifier("used", holder)
 	case displaced != "":
-		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier is that of "+string(c.hostNQN)+", which has proved who it is", nil)
+		c.target.dismiss(c.hostID, c.hostNQN, "its host identifier belongs to "+string(c.hostNQN)+", which has authenticated", nil)
 	}
 	c.owns = true
 	return refusal{}
@@ -64,8 +64,8 @@ func takenIdentifier(why string) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID, reason: "host identifier is " + why, remedy: ownIdentifier}
 }
 
-// disown undoes own.
-func (c *Controller) disown() {
+// releaseIdentifier undoes own.
+func (c *Controller) releaseIdentifier() {
 	if c.owns {
 		c.target.identifiers.Release(c.hostID, c.hostNQN)
 	}

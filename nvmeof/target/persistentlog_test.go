@@ -154,7 +154,7 @@ func TestPersistentEventsNameNobody(t *testing.T) {
 			t.Errorf("it reads who else there is: %q", page)
 		}
 	}
-	if read(a.admin); !bytes.Contains(page, []byte("reservation: cleared all")) || !bytes.Contains(page, []byte("refused: connect refused")) {
+	if read(a.admin); !bytes.Contains(page, []byte("reservation: cleared the reservation and all registrations")) || !bytes.Contains(page, []byte("refused: connect refused")) {
 		t.Errorf("it does not read what it did itself: %q", page)
 	}
 

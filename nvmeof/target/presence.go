@@ -34,7 +34,7 @@ func (p *presence) init(c *Controller) {
 // do.
 func (t *Target) age() time.Duration { return time.Since(t.started) + t.slept() }
 
-// notice notes whether a command has arrived on any queue since the last call. If so, the lapse counts from the last
+// notice notes whether a command has arrived on any queue since the last call. If so, the expiry counts from the last
 // call, since the command may have arrived right after it.
 func (p *presence) notice() {
 	c, before := p.controller, p.noticed
@@ -43,7 +43,7 @@ func (p *presence) notice() {
 		p.active = true
 		p.heardAt.Store(int64(p.noticed))
 		if c.keep.Enabled() {
-			c.lapses.set(before + lapsePeriods*c.keep.Timeout())
+			c.expires.set(before + expiryPeriods*c.keep.Timeout())
 		}
 	}
 }

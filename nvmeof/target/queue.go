@@ -59,13 +59,13 @@ type queue struct {
 	host   *party       // party of the host once it is admitted, else nil
 	share  *shard.Share // from which commands get their buffers
 
-	requests []request
-	first    *request // a fused first half whose second half has not arrived
-	unseen   []unseen // commands for namespaces that the host has not identified yet, in order
-	look     shard.Timer
-	pieces   [2]rdmatransport.SGE
-	counts   queueCounts
-	written  state.Written // of an I/O queue
+	requests     []request
+	first        *request              // a fused first half whose second half has not arrived
+	unidentified []unidentifiedCommand // commands for namespaces that the host has not identified yet, in order
+	look         shard.Timer
+	pieces       [2]rdmatransport.SGE
+	counts       queueCounts
+	written      state.Written // of an I/O queue
 
 	// traffic is set by every command and cleared by the controller's keep alive.
 	traffic atomic.Bool
@@ -146,7 +146,7 @@ func (q *queue) Fetched(c *fabric.Command) {
 func (q *queue) Slow() {
 	q.counts.slowed++
 	q.target.slowed.Add(1)
-	q.target.log.Trouble("queue has less room for the data that it writes: others waited for what its host does not deliver",
+	q.target.log.Trouble("queue may have less write data under way: other commands waited for data that its host did not deliver",
 		zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 		zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
 }

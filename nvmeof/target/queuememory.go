@@ -97,13 +97,13 @@ func (m *queueMemory) refuses(held, n, free int64, known bool) string {
 	room := free - m.limit/returning
 	switch {
 	case n > free:
-		return "queue memory is used up: raise QueueMemory"
+		return "queue memory is used up: raise limits.queue-memory of the target's configuration"
 	case known && (held == 0 || held+n <= m.limit/returningEach):
 		return ""
 	case n > room:
-		return "the last of the queue memory is for hosts that connect again: raise QueueMemory"
+		return "the remaining queue memory is reserved for hosts that reconnect: raise limits.queue-memory of the target's configuration"
 	case held > 0 && held+n > room:
-		return "the address or host would have more queue memory than it leaves to others: raise QueueMemory, or have it connect with fewer or shorter queues (nvme connect --nr-io-queues N --queue-size N)"
+		return "the address or host would use more queue memory than it leaves to others: raise limits.queue-memory of the target's configuration, or connect with fewer or shorter queues (nvme connect --nr-io-queues N --queue-size N)"
 	}
 	return ""
 }

@@ -84,7 +84,7 @@ func (n *Namespace) Unregister(host capsule.HostID) error {
 func (n *Namespace) administer(what string, change func(*storage.Reservations) (reservation.Outcome, error), about ...zap.Field) error {
 	v, t := n.ns.Volume, n.subsystem.target
 	if v == nil {
-		return n.unfit(errors.New("it is away"))
+		return n.unfit(errors.New("this target does not have its store now"))
 	}
 	before := v.Reservations.State()
 	out, err := change(v.Reservations)

@@ -52,7 +52,7 @@ func runReservation(r *request) {
 func (r *request) outside(what any, f func() func()) {
 	r.stage = stageHeld
 	q := r.queue
-	q.target.errands.do(errandLine{q.host.name, what}, func() { q.shard.Do(f()) })
+	q.target.blocking.do(blockingKey{q.host.name, what}, func() { q.shard.Do(f()) })
 }
 
 // startReport starts Reservation Report. Over fabrics, host identifiers have 16 bytes, so it must request the

@@ -60,13 +60,13 @@ func (c *Controller) refusedWrite(ns *storage.Namespace) {
 	reason, remedy := "host may only read the namespace", mayWrite(c, ns)
 	switch {
 	case ns.Volume.Info.ReadOnly:
-		reason, remedy = "store is read-only", "open what is exported for writing"
+		reason, remedy = "store is read-only", "export the file, device or image without read-only"
 	case ns.ReadOnly():
 		reason, remedy = "namespace is read-only", fmt.Sprintf("nvmeof namespace set %d -n %s --read-only=false", uint32(ns.ID), word(c.subsystem.nqn))
 	case ns.Protection() == capsule.WriteProtectedUntilOff:
 		reason, remedy = "a host write-protected the namespace until power cycle", "restart the target"
 	case ns.Protection() != capsule.WriteProtectNone:
-		reason, remedy = "a host write-protected the namespace", "nvme set-feature -f 0x84 -v 0, on a host that may write"
+		reason, remedy = "a host write-protected the namespace", "run nvme set-feature -f 0x84 -v 0 on a host that may write"
 	}
 	recordEvent(c.target, events.Refused, events.Warning, events.Event{Subsystem: string(c.subsystem.nqn), NSID: int(ns.ID), Host: string(c.hostNQN),
 		Address: c.admin.remote.String(), Text: because("write refused: "+reason, remedy)})

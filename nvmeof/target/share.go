@@ -113,9 +113,9 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	case sh.own >= 2*limit, sh.own-sh.leaving >= limit && sh.yields == nil:
 		no = tooMany()
 	case sh.address >= max(limit, most/2):
-		no = busy("host's address has half of all controllers that there may be", "raise controllers of the configuration's limits, or give the hosts keys")
+		no = busy("the host's address has half of the maximum number of controllers", "raise limits.controllers of the target's configuration, or give the hosts keys")
 	case free <= most/reserve && (sh.own > 0 || sh.address > 0):
-		no = busy("the last controller identifiers are for hosts that have none", moreIdentifiers)
+		no = busy("the remaining controller identifiers are reserved for hosts without a controller", moreIdentifiers)
 	}
 	if sh.yields != nil && (no.refused() || sh.own-sh.leaving >= limit) {
 		sh.yields.displace(ownController)
@@ -123,17 +123,17 @@ func makeRoom(s *Subsystem, c *Controller) refusal {
 	if no.refused() {
 		s.target.controllerCounts.refused.Add(1)
 	} else if s.discovery && free <= most/reserve {
-		if o := crowdOf(s); o != nil {
-			o.displace("the discovery service has few places left, and its network has most of them")
+		if o := oldestOfLargestNetwork(s); o != nil {
+			o.displace("few discovery controllers are left, and its network has most of the others")
 		}
 	}
 	return no
 }
 
-// crowdOf returns the controller of the discovery service that ends when few places are left, which a peer with
+// oldestOfLargestNetwork returns the controller of the discovery service that ends when few places are left, which a peer with
 // many addresses can cause. It is the oldest one of the network that has the most, not counting addresses from
 // which hosts are connected, or recently were. Called with mu held.
-func crowdOf(s *Subsystem) (oldest *Controller) {
+func oldestOfLargestNetwork(s *Subsystem) (oldest *Controller) {
 	t := s.target
 	now, age := time.Now(), t.age()
 	counts := make(map[netip.Addr]int)
@@ -156,7 +156,7 @@ func crowdOf(s *Subsystem) (oldest *Controller) {
 	return oldest
 }
 
-const moreIdentifiers = "raise controllers of the configuration's limits, or max-controller-id of the subsystem"
+const moreIdentifiers = "raise limits.controllers of the target's configuration, or max-controller-id of the subsystem"
 
 func allInUse() refusal {
 	return busy("all controller identifiers are in use", moreIdentifiers)
@@ -184,10 +184,10 @@ func makeRoomProven(c *Controller) (no refusal) {
 }
 
 func tooMany() refusal {
-	return busy("host has as many controllers as one may have, or in the discovery service its address", "nvmeof controller list shows them, and nvmeof controller remove disconnects one that is not needed")
+	return busy("the host (for discovery, its address) has the maximum number of controllers", "list them with nvmeof controller list, and disconnect one that is not needed with nvmeof controller remove")
 }
 
-const ownController = "its host connects more than it may have"
+const ownController = "its host connected more than its maximum number of controllers"
 
 // displace ends a controller in favour of another one.
 func (c *Controller) displace(why string) {
@@ -199,5 +199,5 @@ func (c *Controller) displace(why string) {
 	c.mu.Lock()
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
-	c.dismiss("another controller takes its place")
+	c.dismiss("replaced by another controller")
 }

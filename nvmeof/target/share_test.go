@@ -158,7 +158,7 @@ func TestStaleControllersGoFirst(t *testing.T) {
 				if got := f.target.ControllerCounts(); got != (ControllerCounts{Refused: 1, Displaced: 1}) {
 					t.Errorf("%+v", got)
 				}
-				if n := f.logged("controller ended: its host connects more than it may have"); n != 1 {
+				if n := f.logged("controller ended: its host connected more than its maximum number of controllers"); n != 1 {
 					t.Errorf("%d lines about it", n)
 				}
 				f.close2(t)

@@ -113,7 +113,7 @@ func TestStateOfAnotherNamespace(t *testing.T) {
 	if _, err := s.AddNamespace(NamespaceConfig{Store: newFakeStore(1 << 20), NSID: 1, Name: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	said := f.logs.FilterMessage("another namespace than the one that hosts have write-protected has its number: it may be written")
+	said := f.logs.FilterMessage("hosts write-protected a namespace, but another namespace has its NSID now, and is writable")
 	if said.Len() != 1 || said.All()[0].ContextMap()["was"] != was.String() || said.All()[0].ContextMap()["is"] != s.table().Get(1).UUID.String() {
 		t.Errorf("the log has %v of UUID %v", said.All(), was)
 	}

@@ -138,7 +138,7 @@ func (s *Subsystem) judge(c *Controller) refusal {
 		return refusal{}
 	case !s.exposed(c.listener.port.id):
 		return forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "subsystem is not exposed on this listener",
-			fmt.Sprintf("nvmeof subsystem set %s --listeners, with that of %v", word(s.nqn), c.listener.port.addr))
+			fmt.Sprintf("nvmeof subsystem set %s --listeners LIST, with the listener of %v in LIST", word(s.nqn), c.listener.port.addr))
 	}
 	e := s.hosts.Find(c.hostNQN)
 	if e == nil {
@@ -176,7 +176,7 @@ func (s *Subsystem) leave(c *Controller) {
 	defer s.mu.Unlock()
 	if s.controllers[c.id] == c {
 		delete(s.controllers, c.id)
-		c.disown()
+		c.releaseIdentifier()
 	}
 	if len(s.controllers) == 0 {
 		s.empty.Broadcast()
@@ -218,7 +218,7 @@ func (s *Subsystem) otherHostID(nqn nvmeof.NQN, id capsule.HostID) *Controller {
 func secondIdentifier(c *Controller) refusal {
 	return refusal{status: capsule.StatusConnectInvalidHost, at: badHostID,
 		reason: "host NQN is connected with another host identifier",
-		remedy: ownIdentifier + fmt.Sprintf("; if that one is gone: nvmeof controller remove %d -n %s", c.id, word(c.subsystem.nqn))}
+		remedy: ownIdentifier + fmt.Sprintf("; if the connected host is gone: nvmeof controller remove %d -n %s", c.id, word(c.subsystem.nqn))}
 }
 
 // admit finds the subsystem and checks whether the host may use it.
@@ -226,7 +226,7 @@ func (t *Target) admit(f capsule.Connect, d *capsule.ConnectData) (*Subsystem, r
 	sub := t.subsystem(&d.SubNQN)
 	if sub == nil {
 		return nil, forbidden(capsule.StatusConnectInvalidParam, badSubNQN, "no such subsystem",
-			fmt.Sprintf("nvmeof subsystem add %s, or a target with --nqn %[1]s", word(nvmeof.NQN(d.SubNQN.String()))))
+			fmt.Sprintf("nvmeof subsystem add %s, or start the target with --nqn %[1]s", word(nvmeof.NQN(d.SubNQN.String()))))
 	}
 	if sub.discovery {
 		return sub, refusal{}

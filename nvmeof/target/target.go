@@ -51,7 +51,7 @@ type Target struct {
 	context context.Context
 	tasks   sync.WaitGroup // accept loops, queues until they are freed, and calls by devices
 
-	errands       errands
+	blocking      blockingCalls
 	authenticator authenticator
 	authCounts    authCounts
 	started       time.Time
@@ -74,10 +74,10 @@ type Target struct {
 	queues     map[*queue]struct{}
 	late       lateHosts
 	referrals  []Referral
-	peers      []Peer // by port; see Gateway.SetPeers
-	generation uint64 // number of changes of any host's discovery log
-	changing   int    // number of [Target.Change] calls under way
-	shown      *scene // the discovery log during them; otherwise nil
+	peers      []Peer          // by port; see Gateway.SetPeers
+	generation uint64          // number of changes of any host's discovery log
+	changing   int             // number of [Target.Change] calls under way
+	shown      *discoveryInput // the discovery log during them; otherwise nil
 	shownLogs  shownLogs
 	trace      *Trace      // the one that has not ended, or nil
 	mover      *Mover      // the one that has not resumed, or nil

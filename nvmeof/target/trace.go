@@ -135,7 +135,7 @@ type Trace struct {
 // another trace, and if Config.Unmeasured is set.
 func NewTrace(t *Target, f TraceFilter) (*Trace, error) {
 	if t.cfg.Unmeasured {
-		return nil, errors.New("target: commands of a target that is not measured cannot be traced")
+		return nil, errors.New("target: commands cannot be traced with Config.Unmeasured")
 	}
 	tr := &Trace{target: t, filter: f, empty: map[*worker][]TracedCommand{}, dropped: map[*worker]uint64{}}
 	t.mu.Lock()

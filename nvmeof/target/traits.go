@@ -36,7 +36,7 @@ func newTraits(t *Config, c SubsystemConfig) (*traits, error) {
 	c.MinController = cmp.Or(c.MinController, capsule.ControllerIDMin)
 	c.MaxController = cmp.Or(c.MaxController, capsule.ControllerIDMax)
 	if c.MinController > c.MaxController || c.MaxController > capsule.ControllerIDMax {
-		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: must be a range within %d to %d",
+		return nil, fmt.Errorf("subsystem %s: controller identifiers %d to %d: want a range within %d to %d",
 			c.NQN, c.MinController, c.MaxController, capsule.ControllerIDMin, capsule.ControllerIDMax)
 	}
 	first, last := max(c.MinController, t.Controllers.First), min(c.MaxController, t.Controllers.Last)
@@ -46,7 +46,7 @@ func newTraits(t *Config, c SubsystemConfig) (*traits, error) {
 	}
 	c.Version = cmp.Or(c.Version, state.Version)
 	if c.Version < capsule.MakeVersion(1, 2, 1) || c.Version > state.Version { // 1.2.1 is the first with fabrics
-		return nil, fmt.Errorf("subsystem %s: NVMe version %v: 1.2.1 to %v", c.NQN, c.Version, state.Version)
+		return nil, fmt.Errorf("subsystem %s: NVMe version %v: want 1.2.1 to %v", c.NQN, c.Version, state.Version)
 	}
 	return &traits{c.Serial, c.Model, c.RefuseDuplicates, c.Version, first, last}, nil
 }

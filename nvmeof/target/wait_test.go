@@ -111,7 +111,7 @@ func TestLeaseDoesNotWaitForThePeer(t *testing.T) {
 					slow.ack()
 				default:
 					<-slow.closed
-					if f.logs.FilterMessageSnippet("does not acknowledge data").Len() != 1 {
+					if f.logs.FilterMessageSnippet("does not acknowledge the data of a Read").Len() != 1 {
 						t.Error("no line says why the queue ended")
 					}
 				}

@@ -312,7 +312,7 @@ func (q *queue) giveWay() {
 	}
 	q.gaveWay = true
 	q.target.waiting.gaveWay.Add(1)
-	q.target.log.Trouble("connection dropped: it made room for a newer one, and had sent no Connect command or not authenticated",
+	q.target.log.Trouble("connection dropped to make room for a newer one: it had sent no Connect command, or not authenticated",
 		zap.Stringer("peer", q.remote))
 	q.disconnect(errGaveWay.Error())
 }

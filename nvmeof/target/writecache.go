@@ -22,7 +22,7 @@ func setWriteCache(c *Controller, r *request, v uint32) capsule.Status {
 	}
 	c.durable.Store(true)
 	status, waits := capsule.StatusSuccess, false
-	f := &flushAll{c: c, when: "flush to switch the write cache off", which: func(ns *storage.Namespace) bool {
+	f := &flushAll{c: c, when: "flush to disable the write cache", which: func(ns *storage.Namespace) bool {
 		return c.view.Find(ns.ID) == ns
 	}}
 	f.ended = func(err error) {

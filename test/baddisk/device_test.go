@@ -132,7 +132,7 @@ func TestDevice(t *testing.T) {
 	time.Sleep(time.Second)
 	k.well(2)
 	r.connect().well(3)
-	r.trouble("does not answer since")
+	r.trouble("has not answered since")
 	k.well(2)
 	ended.Wait()
 	d.write(d.parameters+"/delay", string(ticks))

@@ -12,7 +12,7 @@ import (
 // and namespaces.
 var session = []string{
 	"queue.go", "queuecounts.go", "request.go", "extra.go", "stop.go", "dispatch.go", "blame.go", // the way of a command
-	"io.go", "iomgmt.go", "compare.go", "copy.go", "fused.go", "reservationcommand.go", "unseen.go", // of an I/O queue
+	"io.go", "iomgmt.go", "compare.go", "copy.go", "fused.go", "reservationcommand.go", "unidentified.go", // of an I/O queue
 	"admin.go", "abort.go", "identify.go", "logpage.go", "smart.go", "reservationlog.go",
 	"feature.go", "protect.go", "temperature.go", "writecache.go", // of an admin queue
 	"connect.go", "auth.go", "authenticator.go", "authfailure.go", // before it is one

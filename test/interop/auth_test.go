@@ -135,7 +135,7 @@ func (l *lab) wrongKeys(t *testing.T, s setting, c *authCase) {
 		log  string // of the target; empty: nothing is logged
 	}{
 		{"host's", env{"secret": wrong, "ctrl_secret": ""}, "host does not know its key"},
-		{"controller's", env{"ctrl_secret": wrong}, "the host expects another key of this target"},
+		{"controller's", env{"ctrl_secret": wrong}, "the host expects a different controller key"},
 		{"none", env{"secret": "", "ctrl_secret": ""}, ""},
 	} {
 		t.Run(w.name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func (l *lab) authAgain(t *testing.T, s setting, c *authCase) {
 // untilReread waits until the target has reread its keys the given number of times.
 func (l *lab) untilReread(t *testing.T, times int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); strings.Count(l.wholeTargetLog(t), "keys are read again") < times; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); strings.Count(l.wholeTargetLog(t), "keys were read again") < times; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the target did not read its keys again %d times", times)
 		}

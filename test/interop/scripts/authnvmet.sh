@@ -26,5 +26,5 @@ refused() { # TEXT OPTIONS...
 }
 refused "requires authentication"
 # Linux may close the connection before our host has read its AUTH_Failure1.
-refused "the target refuses this host: authentication failed\|ended the connection after this host's proof" -S "$wrong"
+refused "the target refuses this host: authentication failed\|ended the connection during authentication" -S "$wrong"
 refused "this host refuses the target: authentication failed" -S "$secret" -C "$wrong"

@@ -89,7 +89,9 @@ func TestFileMadeOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			from.moveTo(t, to.name)
-			to.until(t, "the next owner waits", func(*control.GroupStatus) bool { return strings.Contains(to.why(), "was made at gateway "+from.name) })
+			to.until(t, "the next owner waits", func(*control.GroupStatus) bool {
+				return strings.Contains(to.why(), "was created at gateway "+from.name)
+			})
 			from.moveTo(t, from.name) // which does not make it again either
 			from.until(t, "so does the first", func(*control.GroupStatus) bool { return strings.Contains(from.why(), "is missing here") })
 			if _, err := os.Lstat(path); err == nil {
@@ -128,10 +130,10 @@ func TestFileNotes(t *testing.T) {
 	}{
 		"nobody knows it":         {control.FileNote{}, 0, ""},
 		"it is there":             {control.FileNote{}, 1 << 20, ""},
-		"begun by another":        {control.FileNote{Gateway: "gw2", Making: true}, 0, "was about to be made at gateway gw2"},
+		"begun by another":        {control.FileNote{Gateway: "gw2", Making: true}, 0, "was being created at gateway gw2"},
 		"begun by this one":       {control.FileNote{Gateway: "gw1", Making: true}, 0, ""},
 		"made in its place":       {control.FileNote{Gateway: "gw2", Making: true}, 1 << 20, ""},
-		"found elsewhere":         {control.FileNote{Gateway: "gw2", Found: true, Size: 1 << 20}, 0, "was there at gateway gw2"},
+		"found elsewhere":         {control.FileNote{Gateway: "gw2", Found: true, Size: 1 << 20}, 0, "existed at gateway gw2"},
 		"shorter than it was":     {control.FileNote{Gateway: "gw2", Size: 1 << 20}, 4096, "has 4096 of its 1048576 bytes here"},
 		"another, without a mark": {control.FileNote{Gateway: "gw2", Size: 1 << 20, Mark: make([]byte, 16)}, 1 << 20, ""},
 	} {
@@ -163,7 +165,7 @@ func TestFileNotes(t *testing.T) {
 		for _, w := range m.Status().Waiting {
 			why = w.Why
 		}
-		if strings.Contains(why, "is its file system mounted") == (test.want == "") || !strings.Contains(why, test.want) {
+		if strings.Contains(why, "check that its file system is mounted") == (test.want == "") || !strings.Contains(why, test.want) {
 			t.Errorf("%s: it waits for %q", name, why)
 		}
 		if n, err := f.Get(t.Context(), path); err != nil || test.want == "" && (n.Making || n.Size != 1<<20) {

@@ -106,7 +106,7 @@ func TestConfigurationWentBack(t *testing.T) {
 			if _, err := store.Txn(t.Context(), state.Txn{Then: ops}); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := control.Follow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "goes on with revision") {
+			if n, err := control.Follow(t.Context(), m); err == nil || !strings.Contains(err.Error(), "but this gateway has revision") {
 				t.Errorf("behind %t: it follows revision %d, %v", behind, n, err)
 			}
 			if d := m.Document(); len(d.Subsystems) != 1 || d.Subsystems[0].NQN != "a" || len(d.Subsystems[0].Hosts) != 0 {

@@ -60,7 +60,7 @@ func TestTalk(t *testing.T) {
 		"take, end":         {take, nil, "EOF"},
 		"state, no JSON":    {take, []frame{{kindState, "?"}}, "its state"},
 		"state, document":   {take, []frame{stated(func(s *state) { s.Document = json.RawMessage(`{"version": 99}`) })}, "version"},
-		"state, record":     {take, []frame{stated(func(s *state) { s.Target = []byte("x") })}, "no record of associations"},
+		"state, record":     {take, []frame{stated(func(s *state) { s.Target = []byte("x") })}, "not a record of associations"},
 		"state, device":     {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, -1}} })}, "device a with -1 descriptors"},
 		"state, too many":   {take, []frame{stated(func(s *state) { s.Devices = []device{{"a", nil, maxDescriptors}, {"b", nil, 1}} })}, "descriptors, at most"},
 		"state, no files":   {take, []frame{stated(func(s *state) { s.Memory = new(pool) }), {kindReady, ""}}, "want descriptors"},

@@ -124,7 +124,7 @@ func TestWrong(t *testing.T) {
 		{"--socket " + fails(404, "404 page not found", true), "is a process of nvmeof connect, which is a host: top shows targets"},
 		{"--socket " + fails(500, `{"error": {"code": "failed", "message": "of no use"}}`, false), "of no use"},
 		{"--socket " + disks.Addr().String(), "is a disk of nvmeof attach or connect, which is a host"},
-		{"--socket /nowhere/s", "no target is served at /nowhere/s"},
+		{"--socket /nowhere/s", "no target responds at /nowhere/s"},
 		{"--interval 999ms", "want at least 1s"},
 		{"--view disks", "want controllers, hosts, namespaces, shards, transport"},
 		{"-o xml", "want one of json, normal"},
@@ -153,7 +153,7 @@ func TestEndedBetween(t *testing.T) {
 	})}
 	go s.Serve(l) // ends with its first answer
 	defer s.Close()
-	if _, err := top(t, "--once"); err == nil || !strings.Contains(err.Error(), "second reading: no target is served at "+found+":") {
+	if _, err := top(t, "--once"); err == nil || !strings.Contains(err.Error(), "second reading: no target responds at "+found+":") {
 		t.Error(err)
 	}
 }

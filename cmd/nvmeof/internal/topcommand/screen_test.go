@@ -224,7 +224,7 @@ func TestShow(t *testing.T) {
 	if _, cmd := p.Update(due{}); cmd == nil {
 		t.Error("no reading when it is due")
 	}
-	if got, _ := p.Init()().(reading); got.err == nil || !strings.Contains(got.err.Error(), "no target is served at") {
+	if got, _ := p.Init()().(reading); got.err == nil || !strings.Contains(got.err.Error(), "no target responds at") {
 		t.Errorf("reading %+v", got)
 	}
 }

@@ -44,7 +44,7 @@ func ANALogSize(groups, namespaces uint32) uint64 {
 }
 
 // ErrShortLog reports that more of the log must be read.
-var ErrShortLog = errors.New("ANA log goes on behind what was read")
+var ErrShortLog = errors.New("ANA log is longer than the part that was read")
 
 // DecodeANALog decodes the log at the start of b, and checks it: groups are 1 to max, states are defined, and
 // namespaces ascend and are in one group each (NVMe base 2.0, 5.16.1.13).
@@ -82,17 +82,17 @@ func (l *ANALog) add(d *capsule.ANADescriptor, ids []byte, max uint32) error {
 		return fmt.Errorf("ANA log: group %d: %v", d.Group, d.State)
 	}
 	if d.Group == 0 || uint32(d.Group) > max {
-		return fmt.Errorf("ANA log: group %d: 1 to %d", d.Group, max)
+		return fmt.Errorf("ANA log: group %d: want 1 to %d", d.Group, max)
 	}
 	if _, ok := l.Groups[d.Group]; ok {
-		return fmt.Errorf("ANA log: group %d comes twice", d.Group)
+		return fmt.Errorf("ANA log: group %d is listed twice", d.Group)
 	}
 	l.Groups[d.Group] = d.State
 	last := capsule.NSID(0)
 	for i := range int(d.NNSIDS) {
 		id := capsule.NSIDAt(ids[4*i:], 0)
 		if id <= last {
-			return fmt.Errorf("ANA log: group %d: namespace %d after %d", d.Group, id, last)
+			return fmt.Errorf("ANA log: group %d: namespace %d follows %d, but they must be in ascending order", d.Group, id, last)
 		}
 		if other, ok := l.Members[id]; ok {
 			return fmt.Errorf("ANA log: namespace %d is in groups %d and %d", id, other, d.Group)

@@ -69,8 +69,8 @@ func TestBadANALog(t *testing.T) {
 		{anaLog(group{1, 0, nil}), "state 0x0"},
 		{anaLog(group{1, 5, nil}), "state 0x5"},
 		{anaLog(group{1, o, nil}, group{1, o, nil}), "twice"},
-		{anaLog(group{1, o, []capsule.NSID{0}}), "namespace 0 after 0"},
-		{anaLog(group{1, o, []capsule.NSID{2, 2}}), "namespace 2 after 2"},
+		{anaLog(group{1, o, []capsule.NSID{0}}), "namespace 0 follows 0"},
+		{anaLog(group{1, o, []capsule.NSID{2, 2}}), "namespace 2 follows 2"},
 		{anaLog(group{1, o, []capsule.NSID{2}}, group{2, o, []capsule.NSID{2}}), "in groups 1 and 2"},
 	}
 	for _, tt := range tests {

@@ -55,7 +55,7 @@ func NewTable(named map[capsule.ANAGroup]capsule.ANAState) (*Table, error) {
 // Check checks a configured group and state.
 func Check(g capsule.ANAGroup, state capsule.ANAState) error {
 	if !Valid(g) {
-		return fmt.Errorf("ANA group %d: 1 to %d", g, MaxGroups)
+		return fmt.Errorf("ANA group %d: want 1 to %d", g, MaxGroups)
 	}
 	switch state {
 	case capsule.ANAOptimized, capsule.ANANonOptimized, capsule.ANAInaccessible, capsule.ANAPersistentLoss, capsule.ANAChange:

@@ -59,7 +59,7 @@ func (f File) Load() ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", f.What, err)
 	case len(b) == 0:
-		return nil, fmt.Errorf("%s in %s: an empty file was not written by this program", f.What, f.Name)
+		return nil, fmt.Errorf("%s in %s: the file is empty, so this program did not write it", f.What, f.Name)
 	}
 	return b, nil
 }
@@ -67,7 +67,7 @@ func (f File) Load() ([]byte, error) {
 // Save returns when b is durable. If it fails, what was saved before stays.
 func (f File) Save(b []byte) error {
 	if len(b) > maxFile {
-		return fmt.Errorf("%s in %s: %d bytes are more than the %d that would be read again", f.What, f.Name, len(b), maxFile)
+		return fmt.Errorf("%s in %s: %d bytes are more than the %d that a later start would read", f.What, f.Name, len(b), maxFile)
 	}
 	if err := namedfile.Replace(f.Name, b, namedfile.Options{}); err != nil {
 		return fmt.Errorf("%s: %w", f.What, err)

@@ -53,7 +53,7 @@ func TestBadFile(t *testing.T) {
 	if err := os.WriteFile(f.Name, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := f.Load(); err == nil || !strings.Contains(err.Error(), "an empty file was not written by this program") {
+	if b, err := f.Load(); err == nil || !strings.Contains(err.Error(), "the file is empty, so this program did not write it") {
 		t.Errorf("of an empty file %q is loaded, %v", b, err)
 	}
 	nowhere := File{filepath.Join(dir, "none", "state"), "reservations"}
@@ -70,7 +70,7 @@ func TestBadFile(t *testing.T) {
 	if err := long.Save(make([]byte, maxFile)); err != nil {
 		t.Error(err)
 	}
-	if err := long.Save(make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "more than the 4194304 that would be read again") {
+	if err := long.Save(make([]byte, maxFile+1)); err == nil || !strings.Contains(err.Error(), "more than the 4194304 that a later start would read") {
 		t.Errorf("what nobody would read is saved: %v", err)
 	}
 	if b, err := long.Load(); len(b) != maxFile || err != nil {

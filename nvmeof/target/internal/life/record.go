@@ -177,7 +177,7 @@ func store(id capsule.NSID, n Namespace) storedOne {
 
 func (n *storedOne) namespace() (Namespace, error) {
 	if !isTime(n.BusySeconds) {
-		return Namespace{}, fmt.Errorf("%w: namespace %d, busy for %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
+		return Namespace{}, fmt.Errorf("%w: the busy time of namespace %d is %d s", sealed.ErrDamaged, n.NSID, n.BusySeconds)
 	}
 	protection := capsule.WriteProtectNone
 	if n.Protected {
@@ -201,7 +201,7 @@ func Decode(b []byte) (Record, error) {
 		return Record{}, fmt.Errorf("%w: %w", sealed.ErrDamaged, err)
 	}
 	if !isTime(s.OnSeconds) {
-		return Record{}, fmt.Errorf("%w: on for %d s", sealed.ErrDamaged, s.OnSeconds)
+		return Record{}, fmt.Errorf("%w: the power-on time is %d s", sealed.ErrDamaged, s.OnSeconds)
 	}
 	r := Record{s.Running, capsule.WriteVerifier(s.Verifier), s.Boot, s.PowerCycles, s.UnsafeShutdowns, s.Errors, time.Duration(s.OnSeconds) * time.Second, nil, make(map[capsule.NSID]Namespace), nil}
 	for _, c := range s.Cycles[max(0, len(s.Cycles)-maxCycles):] {
@@ -216,7 +216,7 @@ func Decode(b []byte) (Record, error) {
 		case departed:
 			r.Departed = append(r.Departed, n)
 		case one.NSID == 0:
-			return Record{}, fmt.Errorf("%w: namespace 0", sealed.ErrDamaged)
+			return Record{}, fmt.Errorf("%w: it has a namespace 0", sealed.ErrDamaged)
 		default:
 			r.Namespaces[one.NSID] = n
 		}

@@ -187,7 +187,7 @@ func decodeState(text []byte) (State, error) {
 		s.Registrants = append(s.Registrants, e)
 	}
 	if !ok || !s.Check() {
-		return State{}, fmt.Errorf("reservations: %w: it is no state that can be", sealed.ErrDamaged)
+		return State{}, fmt.Errorf("reservations: %w: its state is not possible", sealed.ErrDamaged)
 	}
 	return s, nil
 }

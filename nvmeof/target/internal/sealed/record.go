@@ -34,9 +34,9 @@ func Open(version int, b []byte) (body []byte, err error) {
 	}
 	switch {
 	case r.Version != version:
-		return nil, fmt.Errorf("the record has version %d, %d is known", r.Version, version)
+		return nil, fmt.Errorf("the record has version %d, and this program knows version %d", r.Version, version)
 	case checksum(r.State) != r.Checksum:
-		return nil, fmt.Errorf("%w: checksum %s, the content's is %s", ErrDamaged, r.Checksum, checksum(r.State))
+		return nil, fmt.Errorf("%w: its checksum is %s, that of its content %s", ErrDamaged, r.Checksum, checksum(r.State))
 	}
 	return r.State, nil
 }

@@ -27,8 +27,8 @@ func (v *Volume) Examine(now time.Time) (changed bool) {
 		return false
 	}
 	if h.Short() && !before.Short() {
-		v.recordEvent(events.Warning, fmt.Sprintf("storage is running out: %d %% left of what it may need", h.Spare))
-		v.volumes.log.Warn("storage below a namespace is running out",
+		v.recordEvent(events.Warning, fmt.Sprintf("storage is running out: %d %% is left of the space that it may still need", h.Spare))
+		v.volumes.log.Warn("storage of a namespace is running out",
 			zap.String("export", v.Name), zap.Uint8("percent_left_of_what_it_may_need", h.Spare),
 			zap.String("remedy", "free space in the file system, or preallocate the file"))
 	}
@@ -48,9 +48,9 @@ func (v *Volume) LookAt(now time.Time) (resized, changed bool) {
 	_, is := v.Silent(now)
 	switch was := v.silent.Swap(is); {
 	case is && !was:
-		v.recordEvent(events.Error, "does not answer: commands for it wait")
-		v.volumes.log.Error("store does not answer: commands for it wait, and everything else goes on",
-			zap.String("export", v.Name), zap.String("remedy", "see what is wrong with its file system or device"))
+		v.recordEvent(events.Error, "does not answer: its commands wait")
+		v.volumes.log.Error("store does not answer: its commands wait; other stores are not affected",
+			zap.String("export", v.Name), zap.String("remedy", "check its file system or device"))
 	case was && !is:
 		v.recordEvent(events.Info, "answers again")
 		v.volumes.log.Info("store answers again", zap.String("export", v.Name))
@@ -90,7 +90,7 @@ func (v *Volume) logLost(why string) {
 		v.recordEvent(events.Info, "is at its path again")
 		return
 	}
-	v.recordEvent(events.Error, "is no longer at its path, and what hosts write is lost when the target ends: "+why)
+	v.recordEvent(events.Error, "is no longer at its path; what hosts write is lost when the target ends: "+why)
 	v.volumes.log.Error("file or device of a namespace is no longer at its path: what hosts write to it is lost when the target ends",
 		zap.String("export", v.Name), zap.String("why", why))
 }

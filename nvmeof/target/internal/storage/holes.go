@@ -35,8 +35,8 @@ func (h *holes) why() string {
 	if h.bytes <= h.accepted {
 		return ""
 	}
-	return fmt.Sprintf("%d bytes of its storage are gone: somebody has cut it short, and it was made longer again, or has punched holes into it, and hosts read zeroes there; "+
-		"stop the hosts, and restore the data; if nobody misses any: nvmeof namespace clear-fault", h.bytes-h.accepted)
+	return fmt.Sprintf("%d bytes of its storage are gone, and hosts read zeroes there: the file was truncated and extended again, or holes were punched into it; "+
+		"stop the hosts, and restore the data; if no data is missing: nvmeof namespace clear-fault", h.bytes-h.accepted)
 }
 
 // lookForHoles queries the store for holes, and logs the first. Called with querying held.

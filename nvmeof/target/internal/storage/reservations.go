@@ -29,8 +29,8 @@ func (e *RecordError) Error() string { return e.Err.Error() }
 
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// ErrNotOwner means that another target serves the namespace by now.
-var ErrNotOwner = errors.New("another target serves the namespace by now")
+// ErrNotOwner means that another target serves the namespace now.
+var ErrNotOwner = errors.New("another target serves the namespace now")
 
 // A SharedStore is a ReservationStore that several targets read: every state is saved, and the next target that
 // serves the namespace continues with the last one. Save and Confirm fail with ErrNotOwner if another target has
@@ -53,11 +53,11 @@ type Reservations struct {
 	mu     sync.Mutex        // serializes changes
 	ended  bool              // another target may use the store; under mu
 	unlock func() error
-	// doubtful means that the store may contain a state that was not acknowledged, since saving it failed. Under
+	// uncertain means that the store may contain a state that was not acknowledged, since saving it failed. Under
 	// mu.
-	doubtful bool
-	shared   bool // store is a SharedStore; constant
-	asked    atomic.Uint64
+	uncertain bool
+	shared    bool // store is a SharedStore; constant
+	asked     atomic.Uint64
 	// Commands with tickets up to answered share the answer, without another request to the store. Under mu.
 	answered uint64
 	answer   error
@@ -125,7 +125,7 @@ func (k *Reservations) Resave() error {
 		return nil
 	}
 	err := k.save(k.state.Load(), nil)
-	k.doubtful = err != nil
+	k.uncertain = err != nil
 	return err
 }
 
@@ -181,8 +181,8 @@ func readReservations(store ReservationStore, owner reservation.Owner) (s reserv
 	case of.At(owner) && s.Empty():
 		return reservation.State{}, true, nil // stays in the store until the next save, since its namespace may return
 	}
-	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s are those of %v, not of %v: have two files changed places? Put the one of this namespace back; "+
-		"if this one has the data of that one, give it that uuid; or remove the file if no host relies on a reservation", in, of, owner)}
+	return s, false, &RecordError{Store: store, Err: fmt.Errorf("reservations%s belong to %v, not to %v: if two files were swapped, put back the one of this namespace; "+
+		"if this namespace has the data of the other one, give it the other's uuid; or remove the file if no host relies on a reservation", in, of, owner)}
 }
 
 func restoreAdvice(store ReservationStore, err error) error {
@@ -260,9 +260,9 @@ func (k *Reservations) change(t Ticket, f func(reservation.State) (reservation.S
 	if !out.Status.OK() {
 		return out, nil
 	}
-	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.doubtful) {
+	if persists := before.Persist || next.Persist; k.store != nil && (persists || k.uncertain) {
 		err := k.save(&next, nil)
-		k.doubtful = err != nil
+		k.uncertain = err != nil
 		if err != nil && persists {
 			k.restore(before)
 			return reservation.Outcome{Status: k.Failure()}, err
@@ -288,7 +288,7 @@ func (k *Reservations) changeShared(t Ticket, f func(reservation.State) (reserva
 		return out, nil
 	}
 	err := k.ask(func() error { return k.save(&next, out.Notices) })
-	if k.doubtful = err != nil; err != nil {
+	if k.uncertain = err != nil; err != nil {
 		return reservation.Outcome{Status: k.Failure()}, err
 	}
 	k.publish(&next)
@@ -316,9 +316,9 @@ func (k *Reservations) confirm(t Ticket) error {
 		return ErrNotOwner
 	case uint64(t) <= k.answered:
 		return k.answer
-	case k.doubtful:
+	case k.uncertain:
 		err := k.ask(func() error { return k.save(k.state.Load(), nil) })
-		k.doubtful = err != nil
+		k.uncertain = err != nil
 		return err
 	}
 	return k.ask(k.store.(SharedStore).Confirm)
@@ -370,7 +370,7 @@ func (k *Reservations) lost() bool {
 // restore saves a state again after the next one could not be saved: the store may have the next one, and a
 // restart would find it. Called with mu held.
 func (k *Reservations) restore(s *reservation.State) {
-	k.doubtful = k.save(s, nil) != nil // if so, it is retried with the next change
+	k.uncertain = k.save(s, nil) != nil // if so, it is retried with the next change
 }
 
 func (k *Reservations) publish(s *reservation.State) {

@@ -85,8 +85,8 @@ func (v *Volume) cut() string {
 		return "its size is no longer known: " + (*why).Error()
 	}
 	if had := v.whole.Load() << v.Shift; had > v.Bytes() {
-		return fmt.Sprintf("it had %d bytes, and has %d: what was behind its end is lost; if nobody meant it, stop the hosts, and bring that back "+
-			"before they make it longer again; else nvmeof namespace clear-fault", had, v.Bytes())
+		return fmt.Sprintf("it had %d bytes, and now has %d: the data beyond its end is lost; unless this is intended, stop the hosts, and restore the data "+
+			"before it is enlarged again; if it is intended: nvmeof namespace clear-fault", had, v.Bytes())
 	}
 	return v.holes.why()
 }
@@ -120,7 +120,7 @@ func (v *Volume) adopt(err error) (resized bool) {
 	}
 	if blocks < before {
 		v.whole.Store(max(before, v.whole.Load()))
-		v.recordEvent(events.Error, "became shorter while it is served: what was behind its end is lost")
+		v.recordEvent(events.Error, "became shorter while it is served: the data beyond its end is lost")
 		v.volumes.log.Error("namespace became shorter while it is served: the data beyond its end is lost", zap.String("export", v.Name),
 			zap.String("remedy", "unless this is intended, stop the hosts, and restore the data before the file or device is enlarged again"))
 	}

@@ -40,7 +40,7 @@ func (l *Lane) Failure(op backend.Op, err error) {
 		bump(&l.mediaErrors, 1)
 	}
 	if (errors.Is(err, backend.ErrFailed) || op == backend.OpFlush) && !l.failed.Swap(true) {
-		l.Volume.recordEvent(events.Error, "failed, and refuses writes: "+err.Error())
+		l.Volume.recordEvent(events.Error, "failed and refuses writes: "+err.Error())
 		l.Volume.volumes.log.Error("namespace failed", zap.String("export", l.Volume.Name), zap.Error(err))
 	}
 }

@@ -233,14 +233,14 @@ func (t *Volumes) add(v *Volume, n *Namespace) error {
 func (t *Volumes) join(store backend.Store, reservations ReservationStore, n *Namespace) (joined bool, err error) {
 	if reflect.TypeOf(store).Comparable() && t.byStore[store] != nil {
 		if t.byStore[store].leaving {
-			return false, errors.New("its store is being closed, and has not completed earlier commands: try again")
+			return false, errors.New("its store is still being closed, since earlier commands have not completed: try again")
 		}
 		t.byStore[store].use(n)
 		return true, nil
 	}
 	for v := range t.all {
 		if same(v.Reservations.store, reservations) {
-			return false, fmt.Errorf("its reservations would be saved where those of %s are: name another file", v.Name)
+			return false, fmt.Errorf("its reservations would be saved to the file of those of %s: name another file", v.Name)
 		}
 	}
 	return false, nil

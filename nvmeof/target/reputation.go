@@ -9,8 +9,8 @@ const (
 	// suspicion is how long an address, and its IPv6 network, are suspect after a host at the address has failed
 	// to authenticate.
 	suspicion = time.Minute
-	// maxRepute limits the number of addresses that are remembered.
-	maxRepute = 1024
+	// maxReputation limits the number of addresses that are remembered.
+	maxReputation = 1024
 )
 
 // A standing is the reputation of an address, the best first.
@@ -23,8 +23,8 @@ const (
 	standings
 )
 
-// repute has the reputation of addresses from which hosts authenticate.
-type repute map[netip.Addr]mark
+// reputation has the reputation of addresses from which hosts authenticate.
+type reputation map[netip.Addr]mark
 
 // A mark is the most recent result at an address.
 type mark struct {
@@ -34,7 +34,7 @@ type mark struct {
 
 func (m mark) suspect(now time.Time) bool { return !m.proved && now.Sub(m.at) < suspicion }
 
-func (r repute) standing(from netip.Addr, now time.Time) standing {
+func (r reputation) standing(from netip.Addr, now time.Time) standing {
 	m, ok := r[from]
 	if ok && m.proved {
 		return known
@@ -46,9 +46,9 @@ func (r repute) standing(from netip.Addr, now time.Time) standing {
 	return unknown
 }
 
-func (r repute) proved(from netip.Addr, now time.Time) { r.set(from, mark{true, now}) }
+func (r reputation) proved(from netip.Addr, now time.Time) { r.set(from, mark{true, now}) }
 
-func (r repute) failed(from netip.Addr, now time.Time) {
+func (r reputation) failed(from netip.Addr, now time.Time) {
 	r.set(from, mark{false, now})
 	if n := originOf(from); n != from {
 		r.set(n, mark{false, now})
@@ -57,8 +57,8 @@ func (r repute) failed(from netip.Addr, now time.Time) {
 
 // set records a result. At the limit, it removes expired ones or, if there are none, any address, those where a
 // host has authenticated last.
-func (r repute) set(at netip.Addr, m mark) {
-	if _, ok := r[at]; !ok && len(r) >= maxRepute {
+func (r reputation) set(at netip.Addr, m mark) {
+	if _, ok := r[at]; !ok && len(r) >= maxReputation {
 		for a, old := range r {
 			if !old.proved && !old.suspect(m.at) {
 				delete(r, a)
@@ -66,7 +66,7 @@ func (r repute) set(at netip.Addr, m mark) {
 		}
 		for _, proved := range []bool{false, true} {
 			for a, old := range r {
-				if len(r) >= maxRepute && old.proved == proved {
+				if len(r) >= maxReputation && old.proved == proved {
 					delete(r, a)
 				}
 			}

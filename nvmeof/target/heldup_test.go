@@ -108,7 +108,7 @@ func TestAsleep(t *testing.T) {
 				io.identify(2)
 				io.call(func() {
 					asleep.Store(int64(slept))
-					io.q.worker.endLapsed() // as the shard does when the wall clock has advanced
+					io.q.worker.endExpired() // as the shard does when the wall clock has advanced
 				})
 				if want > 0 {
 					io.offer(writeOf(2))

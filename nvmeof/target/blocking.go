@@ -2,27 +2,27 @@ package target
 
 import "sync"
 
-// errands executes the parts of commands that may block, outside of the shards: changes that are saved before the
+// blockingCalls executes the parts of commands that may block, outside of the shards: changes that are saved before the
 // command completes. Those of one host for one object are executed one at a time, in order. So a host that sends
 // thousands of them only delays others by one, and takes one goroutine. It may be used by any goroutine.
-type errands struct {
+type blockingCalls struct {
 	mu    sync.Mutex
-	lines map[errandLine][]func() // the waiting calls; no entry: none is running either
+	lines map[blockingKey][]func() // the waiting calls; no entry: none is running either
 }
 
-// An errandLine names a host, and the object that its calls change: a volume's reservations, those of all volumes
+// A blockingKey names a host, and the object that its calls change: a volume's reservations, those of all volumes
 // of a subsystem, or the state of a subsystem. One that hangs does not block the others.
-type errandLine struct {
+type blockingKey struct {
 	of partyName
 	at any
 }
 
 // do calls f when all earlier calls of the line are done.
-func (e *errands) do(l errandLine, f func()) {
+func (e *blockingCalls) do(l blockingKey, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lines == nil {
-		e.lines = make(map[errandLine][]func())
+		e.lines = make(map[blockingKey][]func())
 	}
 	waiting, busy := e.lines[l]
 	if busy {
@@ -33,7 +33,7 @@ func (e *errands) do(l errandLine, f func()) {
 	go e.run(l, f) // ends when the line is empty; the queues of its commands, and so their shards, wait for that
 }
 
-func (e *errands) run(l errandLine, f func()) {
+func (e *blockingCalls) run(l blockingKey, f func()) {
 	for f != nil {
 		f()
 		f = e.next(l)
@@ -41,7 +41,7 @@ func (e *errands) run(l errandLine, f func()) {
 }
 
 // next removes the next call from a line. It returns nil if there is none.
-func (e *errands) next(l errandLine) func() {
+func (e *blockingCalls) next(l blockingKey) func() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	waiting := e.lines[l]

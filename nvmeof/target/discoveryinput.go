@@ -9,24 +9,24 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/discoverylog"
 )
 
-// A scene has everything from which discovery logs are made, for all subsystems or for some.
-type scene struct {
+// A discoveryInput has everything from which discovery logs are made, for all subsystems or for some.
+type discoveryInput struct {
 	listeners  []*Listener
 	subsystems []exposure
 	referrals  []Referral
 	peers      []Peer
 }
 
-// An exposure is the part of a scene for one subsystem.
+// An exposure is the part of a discoveryInput for one subsystem.
 type exposure struct {
 	nqn   nvmeof.NQN
 	ports *[]PortID
 	hosts *access.List[HostConfig]
 }
 
-// scene returns the current scene with the subsystems in scope, or with all if scope is nil. Called with mu held.
-func (t *Target) scene(scope []*Subsystem) *scene {
-	s := &scene{listeners: t.listeners, referrals: t.referrals, peers: t.peers}
+// discoveryInput returns the current discoveryInput with the subsystems in scope, or with all if scope is nil. Called with mu held.
+func (t *Target) discoveryInput(scope []*Subsystem) *discoveryInput {
+	s := &discoveryInput{listeners: t.listeners, referrals: t.referrals, peers: t.peers}
 	if scope == nil {
 		scope = t.Subsystems()
 	}
@@ -38,11 +38,11 @@ func (t *Target) scene(scope []*Subsystem) *scene {
 	return s
 }
 
-// kept returns the scene with a copy of the hosts, which later changes do not affect. It is empty if there are no
+// kept returns the discoveryInput with a copy of the hosts, which later changes do not affect. It is empty if there are no
 // listeners, since no host can read it then.
-func (s *scene) kept() *scene {
+func (s *discoveryInput) kept() *discoveryInput {
 	if len(s.listeners) == 0 {
-		return &scene{}
+		return &discoveryInput{}
 	}
 	for i := range s.subsystems {
 		s.subsystems[i].hosts = s.subsystems[i].hosts.Clone()
@@ -53,7 +53,7 @@ func (s *scene) kept() *scene {
 // records returns the log of a host, except the record of the discovery service itself. It has each subsystem that
 // allows the host, once for every listener on which it is exposed, ordered by listener, with those of other
 // targets last; and then the referrals.
-func (s *scene) records(host nvmeof.NQN) (out []discoverylog.Record) {
+func (s *discoveryInput) records(host nvmeof.NQN) (out []discoverylog.Record) {
 	for _, l := range s.listeners {
 		for i := range s.subsystems {
 			if e := &s.subsystems[i]; exposedOn(e.ports, l.port.id) {
@@ -75,7 +75,7 @@ func (s *scene) records(host nvmeof.NQN) (out []discoverylog.Record) {
 }
 
 // key returns the name under which a host's log is cached: all hosts that no subsystem names have the same log.
-func (s *scene) key(host nvmeof.NQN) nvmeof.NQN {
+func (s *discoveryInput) key(host nvmeof.NQN) nvmeof.NQN {
 	for i := range s.subsystems {
 		if s.subsystems[i].hosts.Named(host) != nil {
 			return host
@@ -112,14 +112,14 @@ func (t *Target) reshapeLocked(scope []*Subsystem, change func()) {
 	}
 	t.discSub.mu.Lock()
 	defer t.discSub.mu.Unlock()
-	before := t.discoveryLogs(t.scene(scope))
+	before := t.discoveryLogs(t.discoveryInput(scope))
 	change()
 	t.reveal(before, scope)
 }
 
-// discoveryLogs returns the logs of all discovery controllers for a scene. Called with mu, and that of the
+// discoveryLogs returns the logs of all discovery controllers for a discoveryInput. Called with mu, and that of the
 // discovery subsystem, held.
-func (t *Target) discoveryLogs(s *scene) map[*Controller][]discoverylog.Record {
+func (t *Target) discoveryLogs(s *discoveryInput) map[*Controller][]discoverylog.Record {
 	logs := make(map[*Controller][]discoverylog.Record, len(t.discSub.controllers))
 	made := make(map[nvmeof.NQN][]discoverylog.Record)
 	for _, c := range t.discSub.controllers {
@@ -141,7 +141,7 @@ func (t *Target) reveal(before map[*Controller][]discoverylog.Record, scope []*S
 	if len(before) == 0 {
 		return
 	}
-	now := t.discoveryLogs(t.scene(scope))
+	now := t.discoveryLogs(t.discoveryInput(scope))
 	for c, old := range before {
 		if !slices.Equal(old, now[c]) {
 			c.generation.Store(t.generation)

@@ -8,32 +8,32 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// A lapse is the time at which the association of a host expires, even if the target does not notice: at most
-// lapsePeriods keep alive timeouts after the arrival of the host's last command. A host that has lost its connection,
+// An expiry is the time at which the association of a host expires, even if the target does not notice: at most
+// expiryPeriods keep alive timeouts after the arrival of the host's last command. A host that has lost its connection,
 // and has waited for the time in which its commands may still be executed, sends its writes again on another path
 // (NVMe base 2.1, 9.6). A target that was stopped meanwhile, with its machine or by a signal, still has the old
 // writes in its buffers: it must not execute them after the new ones. Times are [Target.age]. Shards of I/O queues
 // read it.
-type lapse struct{ at atomic.Int64 }
+type expiry struct{ at atomic.Int64 }
 
-// lapsePeriods is how many keep alive timeouts a host waits before it sends writes again, if any command restarts
+// expiryPeriods is how many keep alive timeouts a host waits before it sends writes again, if any command restarts
 // the timer, as here (NVMe base 2.1, 9.6). A target that was not stopped ends the association within two and a half.
-const lapsePeriods = 3
+const expiryPeriods = 3
 
-func (l *lapse) never()              { l.at.Store(math.MaxInt64) }
-func (l *lapse) set(d time.Duration) { l.at.Store(int64(d)) }
+func (l *expiry) never()              { l.at.Store(math.MaxInt64) }
+func (l *expiry) set(d time.Duration) { l.at.Store(int64(d)) }
 
 // over makes it passed, since the host is known to be gone: other shards may have been stopped.
-func (l *lapse) over() { l.at.Store(1) }
+func (l *expiry) over() { l.at.Store(1) }
 
 // passed reports whether the time has passed. It returns false before the first set.
-func (l *lapse) passed(now time.Duration) bool {
+func (l *expiry) passed(now time.Duration) bool {
 	at := l.at.Load()
 	return at != 0 && int64(now) >= at
 }
 
 // left returns the time that is left, at least a nanosecond; 0 means that it never passes.
-func (l *lapse) left(now time.Duration) time.Duration {
+func (l *expiry) left(now time.Duration) time.Duration {
 	at := l.at.Load()
 	if at == 0 || at == math.MaxInt64 {
 		return 0
@@ -41,10 +41,10 @@ func (l *lapse) left(now time.Duration) time.Duration {
 	return max(1, time.Duration(at)-now)
 }
 
-// endLapsed is called when the shard may have been stopped for a while. It ends the associations that have lapsed,
+// endExpired is called when the shard may have been stopped for a while. It ends the associations that have expired,
 // and first their commands. Of the others it ends the commands for groups whose lease has expired, since hosts may
 // have written there through the new owner since. Operations that were submitted to a store cannot be taken back.
-func (w *worker) endLapsed() {
+func (w *worker) endExpired() {
 	t, now := w.device.target, w.device.target.age()
 	var all []*queue
 	t.mu.Lock()
@@ -57,16 +57,16 @@ func (w *worker) endLapsed() {
 	lease := t.cfg.Gateway.leases()
 	for _, q := range all {
 		switch {
-		case q.controller.lapses.passed(now):
-			q.endLapsed()
+		case q.controller.expires.passed(now):
+			q.endExpired()
 		case lease != nil && q.executesIO() && !q.failed:
-			q.disown(lease.Load().Over)
+			q.abortGroups(lease.Load().Over)
 		}
 	}
 }
 
-// endLapsed ends a queue whose host has given it up.
-func (q *queue) endLapsed() {
+// endExpired ends a queue whose host has given it up.
+func (q *queue) endExpired() {
 	if q.failed || q.parting {
 		return
 	}
@@ -81,14 +81,14 @@ func (q *queue) endLapsed() {
 	q.disconnect("keep alive timeout")
 }
 
-// lapsed reports whether the association has lapsed. If so it completes the admin command, which restarts no
+// expired reports whether the association has expired. If so it completes the admin command, which restarts no
 // timer.
-func (q *queue) lapsed(r *request) bool {
+func (q *queue) expired(r *request) bool {
 	c := q.controller
-	if !c.lapses.passed(c.target.age()) {
+	if !c.expires.passed(c.target.age()) {
 		return false
 	}
 	r.finish(capsule.StatusSQDeleted)
-	q.endLapsed()
+	q.endExpired()
 	return true
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/nvmeof-go/nvmeof/capsule"
 )
 
-// statusUnseen is the status of a command whose host has not identified the namespace since it was replaced. Hosts
+// statusUnidentified is the status of a command whose host has not identified the namespace since it was replaced. Hosts
 // with several paths retry as soon as they have identified it, those with one path a few times.
-const statusUnseen = capsule.StatusInternalPathError
+const statusUnidentified = capsule.StatusInternalPathError
 
 // How long commands wait for their host to identify the namespace. A timer checks them, so that no other code has
 // to.
@@ -30,10 +30,10 @@ const (
 	compareWait = 250 * time.Millisecond
 )
 
-// An unseen is a command for a namespace that its host has not identified. When the host has identified it, the
+// An unidentifiedCommand is a command for a namespace that its host has not identified. When the host has identified it, the
 // command is not executed, since it may be meant for another namespace, but completes such that the host retries
 // it, if that is still intended.
-type unseen struct {
+type unidentifiedCommand struct {
 	r          *request
 	ns         *storage.Namespace // the namespace when it arrived
 	since      int64              // when it arrived
@@ -46,7 +46,7 @@ type unseen struct {
 func (r *request) awaitIdentify(ns *storage.Namespace) {
 	q, now := r.queue, r.queue.shard.Now()
 	r.stage = stageUnseen
-	q.unseen = append(q.unseen, unseen{r: r, ns: ns, since: now, identified: now, asks: q.controller.view.Asks.Load()})
+	q.unidentified = append(q.unidentified, unidentifiedCommand{r: r, ns: ns, since: now, identified: now, asks: q.controller.view.Asks.Load()})
 	if !q.look.Running() {
 		q.shard.SetTimer(&q.look, lookPeriod)
 	}
@@ -54,13 +54,13 @@ func (r *request) awaitIdentify(ns *storage.Namespace) {
 
 // forgetUnseen removes a command that is stopped.
 func (q *queue) forgetUnseen(r *request) {
-	q.unseen = slices.DeleteFunc(q.unseen, func(u unseen) bool { return u.r == r })
+	q.unidentified = slices.DeleteFunc(q.unidentified, func(u unidentifiedCommand) bool { return u.r == r })
 }
 
 // lookAgain completes the commands that have waited long enough.
 func (q *queue) lookAgain() {
-	now, all := q.shard.Now(), q.unseen
-	q.unseen = nil
+	now, all := q.shard.Now(), q.unidentified
+	q.unidentified = nil
 	for _, u := range all {
 		ns, status := q.controller.view.Reach(u.r.cmd.NSID)
 		switch {
@@ -69,22 +69,22 @@ func (q *queue) lookAgain() {
 		case q.controller.view.Presumed.Load() && !q.controller.view.Replaced(ns):
 			u.r.io.start(q, u.r)
 		case ns != u.ns || u.over(&q.controller.view, now):
-			u.r.end(statusUnseen)
+			u.r.end(statusUnidentified)
 		case u.silent(now) && !q.controller.view.Replaced(ns):
 			// The host has identified nothing since then: it keeps what it knew before it reconnected.
 			q.controller.presume(ns)
 			u.r.io.start(q, u.r)
 		default:
-			q.unseen = append(q.unseen, u)
+			q.unidentified = append(q.unidentified, u)
 		}
 	}
-	if len(q.unseen) > 0 {
+	if len(q.unidentified) > 0 {
 		q.shard.SetTimer(&q.look, lookPeriod)
 	}
 }
 
 // over reports whether the command has to complete so that the host retries it.
-func (u *unseen) over(v *storage.View, now int64) bool {
+func (u *unidentifiedCommand) over(v *storage.View, now int64) bool {
 	if n := v.Asks.Load(); n != u.asks {
 		u.asks, u.identified = n, now
 	}
@@ -101,6 +101,6 @@ func (u *unseen) over(v *storage.View, now int64) bool {
 }
 
 // silent reports whether the host has identified nothing for identifyWait.
-func (u *unseen) silent(now int64) bool {
+func (u *unidentifiedCommand) silent(now int64) bool {
 	return u.seen == 0 && now-u.identified >= int64(identifyWait)
 }

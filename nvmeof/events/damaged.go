@@ -16,14 +16,14 @@ import (
 // closed. If another file has the name, it is left alone.
 func (l *Log) keep(list []placedEvent) error {
 	f := l.file
-	how, why := f.spoilt(encodeHeader(l.id, l.cfg.Entries))
+	how, why := f.damaged(encodeHeader(l.id, l.cfg.Entries))
 	if why == nil {
 		return f.put(list, l.cfg.Entries)
 	}
 	var err error
 	switch how {
 	case removed:
-		err = l.makeAgain()
+		err = l.recreate()
 	case shortened:
 		if _, err = f.f.WriteAt(l.text(), 0); err == nil {
 			err = f.f.Sync()
@@ -39,18 +39,18 @@ func (l *Log) keep(list []placedEvent) error {
 	return nil
 }
 
-// A spoiling says what was done to the file.
-type spoiling int
+// A damage is what was done to the file.
+type damage int
 
 const (
-	removed   spoiling = iota + 1 // it has no name any more
-	shortened                     // it was emptied or shortened
-	foreign                       // its header was overwritten
+	removed   damage = iota + 1 // it has no name any more
+	shortened                   // it was emptied or shortened
+	foreign                     // its header was overwritten
 )
 
-// spoilt returns why the file does not have the events that were written to it, or has no name; nil: it is sound. A
+// damaged returns why the file does not have the events that were written to it, or has no name; nil: it is sound. A
 // file that was renamed is sound.
-func (f *file) spoilt(header []byte) (how spoiling, why error) {
+func (f *file) damaged(header []byte) (how damage, why error) {
 	open, ok := f.f.(*os.File)
 	if !ok || f.path == "" {
 		return 0, nil
@@ -76,8 +76,8 @@ func (f *file) spoilt(header []byte) (how spoiling, why error) {
 	return 0, nil
 }
 
-// makeAgain creates the file of the log again, unless another file has its name by now.
-func (l *Log) makeAgain() error {
+// recreate creates the file of the log again, unless another file has its name by now.
+func (l *Log) recreate() error {
 	f := l.file
 	if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(errors.New("another file is in its place: remove that, and this one is created again"), err)
