@@ -267,23 +267,17 @@ func (q *queue) adoptController(s *Subsystem, x *movedController, pause time.Dur
 	}
 	named(c)
 	restoreController(c, x)
-	c.resumeKeepAlive(x.Lapse, pause)
+	c.armKeepAlive()
+	if x.Lapse > 0 { // counts until a command is noticed, which may have arrived during the pause
+		c.presence.noticed -= pause
+		c.expires.set(c.presence.noticed + x.Lapse)
+		c.setKeepAliveTimer()
+	}
 	c.armSettle()
 	if c.late.Load() {
 		c.startLateness()
 	}
 	return c, refusal{}
-}
-
-// resumeKeepAlive starts the timer. Until a command is noticed, the expiry is what was left of it in the other process.
-// What is noticed first may have arrived during the pause.
-func (c *Controller) resumeKeepAlive(left, pause time.Duration) {
-	c.armKeepAlive()
-	if left > 0 {
-		c.presence.noticed -= pause
-		c.expires.set(c.presence.noticed + left)
-		c.setKeepAliveTimer()
-	}
 }
 
 // rejoin is join with the controller's previous identifier.

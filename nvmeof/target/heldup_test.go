@@ -68,14 +68,8 @@ func TestHeldUp(t *testing.T) {
 				}
 				s.set(false, nil)
 				time.Sleep(100 * time.Millisecond)
-				writes := 0
-				for _, r := range s.ops() {
-					if r.Op == backend.OpWrite {
-						writes++
-					}
-				}
-				if writes != test.want {
-					t.Errorf("the store has got %d writes, want %d", writes, test.want)
+				if n := writesOf(s); n != test.want {
+					t.Errorf("the store has got %d writes, want %d", n, test.want)
 				}
 				ended := false
 				select {
@@ -90,6 +84,15 @@ func TestHeldUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+func writesOf(s *fakeStore) (n int) {
+	for _, r := range s.ops() {
+		if r.Op == backend.OpWrite {
+			n++
+		}
+	}
+	return n
 }
 
 // TestAsleep: a target whose machine has slept, while the monotonic clock was stopped, executes none of the writes
