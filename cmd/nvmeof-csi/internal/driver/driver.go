@@ -29,7 +29,7 @@ type Config struct {
 	Fabric  Fabric       // required with Host
 	Mounts  Mounts       // likewise
 
-	TidyEvery time.Duration // interval at which unused connections are looked for; default one minute
+	TidyEvery time.Duration // interval at which unused and missing connections are looked for; default one minute
 }
 
 // A Driver serves CSI.
@@ -69,11 +69,11 @@ func (d *Driver) Serve(l net.Listener) error {
 }
 
 // tidy ends unused connections until ctx ends: those of a driver that was killed, and those whose last volume was
-// taken from the node after it was unstaged.
+// taken from the node after it was unstaged. It also connects again by paths that were given up.
 func (d *Driver) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := d.fabric.Tidy(ctx); err != nil {
-			d.log.Warn("connections that no volume uses", zap.Error(err))
+			d.log.Warn("connections of volumes, and connections that no volume uses", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
