@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -143,7 +144,7 @@ func TestTokens(t *testing.T) {
 	s.create(codes.PermissionDenied, "elsewhere", mounting(writer), 1<<20, map[string]string{"directory": "/etc"})
 	_, err = s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"directory": "/etc"}})
 	s.want("capacity of another folder", codes.PermissionDenied, err)
-	i := &identity{volumes: set}
+	i := newIdentity("test", zap.NewNop(), set)
 	if r, err := i.Probe(t.Context(), nil); err != nil || !r.GetReady().GetValue() {
 		t.Errorf("probe: %v, %v", r, err)
 	}

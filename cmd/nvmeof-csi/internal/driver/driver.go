@@ -47,7 +47,7 @@ func New(c Config) *Driver {
 	}
 	d := &Driver{log: c.Log, every: cmp.Or(c.TidyEvery, time.Minute)}
 	d.server = grpc.NewServer(grpc.UnaryInterceptor(d.call))
-	csi.RegisterIdentityServer(d.server, &identity{version: c.Version, volumes: c.Volumes})
+	csi.RegisterIdentityServer(d.server, newIdentity(c.Version, c.Log, c.Volumes))
 	if c.Volumes != nil {
 		csi.RegisterControllerServer(d.server, &controller{volumes: c.Volumes})
 	}
