@@ -30,6 +30,7 @@ type Options struct {
 	whole  bool                               // the document is a whole one, so that what it lacks is removed
 	coming map[namespaceKey]*config.Namespace // namespaces that the current change adds
 	then   func() error                       // called when the target is changed, before the document is saved
+	last   func()                             // called when the document is saved, or is not to be saved
 }
 
 // An Outcome is the result of a change or of a dry run.
@@ -135,14 +136,23 @@ func editOnce(m *Manager, edit func(*config.Document) error, o Options, made *at
 		}
 		return nil, err
 	}
+	before := m.doc
 	settle(m, want, out.Changes)
 	out.Warnings = slices.Concat(out.Warnings, m.stores.notices(out.Changes), notices("", m.doubts))
+	return out, conclude(m, s, before, o)
+}
+
+// conclude saves the document of a change that was made, unless s is nil. The caller holds mu.
+func conclude(m *Manager, s *saving, before *config.Document, o Options) error {
 	if s != nil {
 		if err := m.commit(s); err != nil {
-			return out, &SaveError{s.name, err, true}
+			return takeBack(m, before, o, &SaveError{s.name, err, true})
 		}
 	}
-	return out, nil
+	if o.last != nil {
+		o.last()
+	}
+	return nil
 }
 
 // mayBegin returns an error if a change that has obtained the mutex is not to be made. One whose caller has gone

@@ -58,8 +58,13 @@ func NewClient(path string) *Client {
 		MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}
 }
 
+// dialTime limits connecting to a console. If its name has several addresses, net.Dialer divides the time among them;
+// without a limit it waits for the first that does not answer as long as the kernel does, two minutes.
+const dialTime = 10 * time.Second
+
 // NewRemoteClient returns a client of the target whose console is at an address like https://192.0.2.1:9430, or
-// http:// on a loopback address. It calls token before each call. c may be nil.
+// http:// on a loopback address. If the name has several addresses, those of the gateways of a group for example, it
+// connects to the first that answers. It calls token before each call. c may be nil.
 func NewRemoteClient(address string, token func() (string, error), c *tls.Config) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
@@ -72,7 +77,7 @@ func NewRemoteClient(address string, token func() (string, error), c *tls.Config
 		return nil, errors.New("control: the function that has the token is missing")
 	}
 	base := u.Scheme + "://" + u.Host
-	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: 10 * time.Second,
+	return &Client{base, base, token, &http.Client{CheckRedirect: stay, Transport: &http.Transport{TLSClientConfig: c, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout: 10 * time.Second, MaxConnsPerHost: maxCalls, MaxIdleConnsPerHost: maxCalls}}}, nil
 }
 

@@ -17,10 +17,10 @@ import (
 // which the document has a size, so that the target may have created it. If it is not forced and connected hosts
 // may use the namespace, the error is an [InUseError].
 //
-// Without a group, the store is removed before the document is saved. After a crash in between, the namespace waits
-// for its file, and can be erased again. In a group, gateways may have the image open until they follow the new
-// document. So the document is changed first, and notes that the namespace is being erased: see [EraseListed]. An
-// error after that says why it is not erased yet.
+// Without a group, the store is removed before the document is saved. After a crash in between, and if it cannot be
+// saved, the namespace waits for its file, and can be erased again. In a group, gateways may have the image open until
+// they follow the new document. So the document is changed first, and notes that the namespace is being erased: see
+// [EraseListed]. An error after that says why it is not erased yet.
 func Erase(m *Manager, nqn nvmeof.NQN, nsid int, o Options) (*Outcome, error) {
 	return erase(m, nil, func(*config.Document) error { return nil }, nqn, nsid, o)
 }
@@ -30,6 +30,9 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	var gone *config.Namespace
 	if m.cfg.Group == nil {
 		o.then = func() error { return eraseStore(m, gone, nil) }
+		o.last = func() {
+			_ = m.stores.ask(gone.Path(), func() error { forgetFile(m, gone); return nil })
+		}
 	}
 	unforced := !o.Force
 	o.Force = true // loss of its data is intended
@@ -141,11 +144,19 @@ func eraseStore(m *Manager, n *config.Namespace, x *erasure) error {
 		if at := file.MarkFile(string(n.Path())); err == nil && at != "" {
 			err = namedfile.Remove(at)
 		}
-		if err == nil && m.stores.known != "" {
-			_ = os.Remove(m.stores.known.entry(n)) // a note that remains applies only to a file with these identifiers
+		if err == nil && x != nil {
+			forgetFile(m, n)
 		}
 		return err
 	})
+}
+
+// forgetFile removes the note that a file existed, with which a start waits for a missing one. A note that remains
+// applies only to a file with these identifiers.
+func forgetFile(m *Manager, n *config.Namespace) {
+	if n.File != nil && m.stores.known != "" {
+		_ = os.Remove(m.stores.known.entry(n))
+	}
 }
 
 // removeFile removes a file. If it is a symbolic link, it also removes its destination, which has the data.
@@ -160,6 +171,22 @@ func removeFile(path string) error {
 		}
 	}
 	return namedfile.Remove(path)
+}
+
+// takeBack puts a namespace back whose store was removed, and whose removal could not be saved: it waits for its store,
+// as after a restart. Otherwise a repeated request would not find it, and nobody would save that it is gone. The caller
+// holds mu.
+func takeBack(m *Manager, before *config.Document, o Options, unsaved *SaveError) error {
+	if o.then == nil {
+		return unsaved
+	}
+	changes := config.Diff(m.doc, before)
+	m.name(before)
+	if err := m.perform(changes, Options{Wait: true}); err != nil {
+		return errors.Join(unsaved, err)
+	}
+	settle(m, before, changes)
+	return fmt.Errorf("%w. What the namespace had is erased, and the namespace stays until that is saved: erase it again", unsaved)
 }
 
 // followUp calls Options.then. If that fails, it undoes the change. The caller holds mu.

@@ -115,6 +115,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof-csi":                     1,  // the end, which waits for calls
 	"cmd/nvmeof-csi/internal/driver":     1,  // connections that no volume uses
 	"cmd/nvmeof-csi/internal/fabric":     2,  // nvmeof attach, which is waited for; a device that may not answer
+	"cmd/nvmeof-csi/internal/volumes":    1,  // a question to a target, which may not answer
 	"cmd/nvmeof/internal/attachcommand":  1,  // waiting for a path
 	"cmd/nvmeof/internal/administer":     2,  // a target that does not answer; an output that is not read
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records

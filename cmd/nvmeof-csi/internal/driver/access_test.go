@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,16 +38,22 @@ type console struct {
 	dir string
 }
 
-// newConsole makes a console. If at is not empty, its target listens at that address, on the given device.
-func newConsole(t *testing.T, device softroce.Config, at string) *console {
+// newConsole makes a console. If at is not empty, its target listens at that address, on the given device. If group is
+// not nil, the target is a gateway of it.
+func newConsole(t *testing.T, device softroce.Config, at string, group control.Gateways) *console {
 	t.Helper()
 	c := &console{dir: t.TempDir()}
-	tgt, err := target.New(target.Config{Arena: 4 << 20})
+	var gateway *target.Gateway
+	if group != nil {
+		gateway = new(target.Gateway)
+	}
+	tgt, err := target.New(target.Config{Arena: 4 << 20, Gateway: gateway})
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := &config.Document{Version: 1, Sandbox: config.Sandbox{Paths: []config.Path{config.Path(c.dir)}}}
 	m := control.New(control.Config{Target: tgt, Settings: settings, File: filepath.Join(c.dir, "saved.yaml"), State: filepath.Join(c.dir, "state"),
+		Gateway: gateway, Gateways: group,
 		Device: func(a netip.Addr, _ config.Transport) (rdmatransport.Device, error) {
 			device := device
 			device.Addr = a
@@ -82,10 +89,23 @@ func (c *console) put(t *testing.T, name, text string) {
 	}
 }
 
+// volumes returns the volumes of a driver that has the token of a role. Its target has the name g.
+func (c *console) volumes(t *testing.T, role control.Role) *volumes.Set {
+	t.Helper()
+	c.put(t, "token", string(role))
+	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "g", Control: c.URL, TokenFile: filepath.Join(c.dir, "token"),
+		CAFile: filepath.Join(c.dir, "ca.pem"), Subsystem: subsystemNQN, Directory: c.dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Close)
+	return set
+}
+
 // TestTokens checks that the file of the token is read for each call, and that calls that the token does not permit
 // fail with the right code.
 func TestTokens(t *testing.T) {
-	c := newConsole(t, softroce.Config{}, "")
+	c := newConsole(t, softroce.Config{}, "", nil)
 	c.put(t, "csi.yaml", strings.ReplaceAll(`targets:
   - name: remote
     control: `+c.URL+`
@@ -124,7 +144,7 @@ func TestTokens(t *testing.T) {
 	s.create(codes.PermissionDenied, "elsewhere", mounting(writer), 1<<20, map[string]string{"directory": "/etc"})
 	_, err = s.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{"directory": "/etc"}})
 	s.want("capacity of another folder", codes.PermissionDenied, err)
-	i := &identity{volumes: set}
+	i := newIdentity("test", zap.NewNop(), set)
 	if r, err := i.Probe(t.Context(), nil); err != nil || !r.GetReady().GetValue() {
 		t.Errorf("probe: %v, %v", r, err)
 	}

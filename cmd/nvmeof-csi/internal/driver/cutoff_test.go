@@ -38,7 +38,7 @@ var cutNode, otherNode, cutTarget = netip.MustParseAddr("192.0.2.1"), netip.Must
 func newCutRig(t *testing.T, ack time.Duration) *cutRig {
 	t.Helper()
 	r := &cutRig{network: softroce.NewNetwork(1)}
-	c := newConsole(t, softroce.Config{Network: r.network, AckTimeout: ack}, cutTarget.String())
+	c := newConsole(t, softroce.Config{Network: r.network, AckTimeout: ack}, cutTarget.String(), nil)
 	r.dir = c.dir
 	c.put(t, "token", "admin")
 	set, err := volumes.New(volumes.Config{Targets: []volumes.TargetConfig{{Name: "t", Control: c.URL, TokenFile: c.dir + "/token", CAFile: c.dir + "/ca.pem",

@@ -29,7 +29,7 @@ type Config struct {
 	Fabric  Fabric       // required with Host
 	Mounts  Mounts       // likewise
 
-	TidyEvery time.Duration // interval at which unused connections are looked for; default one minute
+	TidyEvery time.Duration // interval at which unused and missing connections are looked for; default one minute
 }
 
 // A Driver serves CSI.
@@ -47,7 +47,7 @@ func New(c Config) *Driver {
 	}
 	d := &Driver{log: c.Log, every: cmp.Or(c.TidyEvery, time.Minute)}
 	d.server = grpc.NewServer(grpc.UnaryInterceptor(d.call))
-	csi.RegisterIdentityServer(d.server, &identity{version: c.Version, volumes: c.Volumes})
+	csi.RegisterIdentityServer(d.server, newIdentity(c.Version, c.Log, c.Volumes))
 	if c.Volumes != nil {
 		csi.RegisterControllerServer(d.server, &controller{volumes: c.Volumes})
 	}
@@ -69,11 +69,11 @@ func (d *Driver) Serve(l net.Listener) error {
 }
 
 // tidy ends unused connections until ctx ends: those of a driver that was killed, and those whose last volume was
-// taken from the node after it was unstaged.
+// taken from the node after it was unstaged. It also connects again by paths that were given up.
 func (d *Driver) tidy(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := d.fabric.Tidy(ctx); err != nil {
-			d.log.Warn("cannot end connections that no volume uses", zap.Error(err))
+			d.log.Warn("cannot restore connections of volumes, or end connections that no volume uses", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

@@ -22,7 +22,8 @@ type Fabric interface {
 	// Detach gives up a device, and with the last device the connection to the target. It succeeds if there is no
 	// device.
 	Detach(ctx context.Context, u uuid.UUID) error
-	// Tidy ends the connections of this driver and of earlier ones that were killed, if no volume uses them.
+	// Tidy ends the connections of this driver and of earlier ones that were killed, if no volume uses them, and
+	// connects again by paths that were given up, if a volume uses others of them.
 	Tidy(ctx context.Context) error
 	// Await waits until a device has at least size bytes, and returns its size.
 	Await(ctx context.Context, device string, size int64) (int64, error)

@@ -21,7 +21,7 @@ var codesOf = []struct {
 }{
 	{volumes.ErrNotFound, codes.NotFound}, {volumes.ErrDiffers, codes.AlreadyExists}, {volumes.ErrAccess, codes.AlreadyExists},
 	{volumes.ErrSize, codes.OutOfRange}, {volumes.ErrFixed, codes.OutOfRange}, {volumes.ErrFull, codes.ResourceExhausted}, {volumes.ErrInUse, codes.FailedPrecondition}, {volumes.ErrTarget, codes.FailedPrecondition},
-	{fabric.ErrOffline, codes.FailedPrecondition}, {fabric.ErrGone, codes.Unavailable}, {volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
+	{fabric.ErrOffline, codes.FailedPrecondition}, {fabric.ErrGone, codes.Unavailable}, {volumes.ErrStale, codes.Unavailable}, {volumes.ErrUnknown, codes.Unimplemented}, {volumes.ErrRequest, codes.InvalidArgument}, {context.DeadlineExceeded, codes.DeadlineExceeded}, {context.Canceled, codes.Canceled},
 }
 
 // apiCodes maps the errors of the control API to codes.

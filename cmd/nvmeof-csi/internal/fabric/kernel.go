@@ -49,6 +49,7 @@ type Kernel struct {
 	turns   turns          // by NQN: serializes connecting, disconnecting and writing the notes
 	mu      sync.Mutex     // guards waiting
 	waiting map[string]int // number of calls of Attach in progress, by subsystem: their connections are needed
+	pauses  map[path]pause // of paths that could not be connected again; only Tidy uses them
 }
 
 const (
@@ -129,8 +130,12 @@ func (k *Kernel) controllers(nqn string) (all []controller, err error) {
 // at reports whether a controller is connected to an address and is not being deleted.
 func (c *controller) at(a netip.AddrPort) bool {
 	fields := strings.Split(c.address, ",")
-	return slices.Contains(fields, "traddr="+a.Addr().String()) && slices.Contains(fields, "trsvcid="+strconv.Itoa(int(a.Port()))) &&
-		!strings.HasPrefix(c.state, "deleting") && c.state != "dead"
+	return slices.Contains(fields, "traddr="+a.Addr().String()) && slices.Contains(fields, "trsvcid="+strconv.Itoa(int(a.Port()))) && c.stays()
+}
+
+// stays reports whether a controller is not being deleted.
+func (c *controller) stays() bool {
+	return !strings.HasPrefix(c.state, "deleting") && c.state != "dead"
 }
 
 // Attach implements Fabric. Existing paths are kept, and one path is enough. If there is no device in the end, Attach
@@ -184,7 +189,7 @@ func (k *Kernel) end(ctx context.Context, d Disk, failed, added bool) error {
 	}
 	defer done()
 	if added {
-		if err := k.forget(d.UUID, volumeNotes); err != nil {
+		if err := k.forgetVolume(d.UUID); err != nil {
 			return err
 		}
 	}
@@ -336,7 +341,7 @@ func (k *Kernel) Detach(ctx context.Context, u uuid.UUID) error {
 	if err := k.disconnect(nqn, name, u); err != nil {
 		return err
 	}
-	return k.forget(u, volumeNotes)
+	return k.forgetVolume(u)
 }
 
 // subsystemOf returns the NQN of the subsystem of a volume's device, or else that in its note; "" if there is neither.

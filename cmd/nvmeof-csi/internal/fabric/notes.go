@@ -15,14 +15,15 @@ import (
 
 // The notes of a Kernel tell a driver what an earlier driver, which was killed, has done: the subsystems to which it
 // has connected, those to which something else had connected before, and the volumes that it has attached and not
-// detached. Once the device of a volume is gone, nothing else records the latter. A note is a symbolic link, since
-// creating one is atomic; its target is the NQN of the subsystem. The directory is empty after a boot, when there are
-// no connections either.
+// detached, with their addresses. Once the device of a volume is gone, nothing else records the volume. A note is a
+// symbolic link, since creating one is atomic; its target is the NQN of the subsystem, or the addresses. The directory
+// is empty after a boot, when there are no connections either.
 const (
 	defaultDir      = "/run/nvmeof-csi"
 	subsystemNotes  = ".subsystem"
 	sharedNotes     = ".shared" // in addition to the former: its volumes may be used without a note
 	volumeNotes     = ".volume"
+	addressNotes    = ".addresses" // in addition to the former: ADDRESS:PORT,ADDRESS:PORT...
 	onlyOwnersEnter = 0o700
 )
 
@@ -53,6 +54,14 @@ func (k *Kernel) forget(u uuid.UUID, kind string) error {
 		return err
 	}
 	return nil
+}
+
+// forgetVolume removes the notes of a volume.
+func (k *Kernel) forgetVolume(u uuid.UUID) error {
+	if err := k.forget(u, addressNotes); err != nil {
+		return err
+	}
+	return k.forget(u, volumeNotes)
 }
 
 // subsystems returns the NQNs in the notes of a kind, without the note of one volume.
@@ -93,7 +102,10 @@ func (k *Kernel) remember(ctx context.Context, d Disk) (added bool, err error) {
 			return false, err
 		}
 	}
-	return k.note(d.UUID, volumeNotes, nqn)
+	if added, err = k.note(d.UUID, volumeNotes, nqn); err == nil {
+		err = k.noteAddresses(d)
+	}
+	return added, err
 }
 
 // used reports whether a namespace without a note is in use. If anything else than the driver has connected to the
@@ -130,8 +142,10 @@ func isTaken(device string) bool {
 	return false
 }
 
-// Tidy implements Fabric: a driver that was killed may not have disconnected.
+// Tidy implements Fabric: a driver that was killed may not have disconnected. Only one call may run at a time.
 func (k *Kernel) Tidy(ctx context.Context) error {
+	pauses := map[path]pause{}
+	defer func() { k.pauses = pauses }()
 	all, err := k.subsystems(subsystemNotes, uuid.Nil)
 	for _, nqn := range all {
 		done, late := k.turns.take(ctx, nqn)
@@ -139,6 +153,7 @@ func (k *Kernel) Tidy(ctx context.Context) error {
 			err = errors.Join(err, k.disconnect(nqn, "", uuid.Nil))
 			done()
 		}
+		err = errors.Join(err, k.reconnect(ctx, nqn, pauses))
 	}
 	return err
 }

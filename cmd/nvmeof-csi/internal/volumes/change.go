@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/nvmeof-go/nvmeof/nvmeof"
-	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 )
 
@@ -33,7 +31,7 @@ func (v *Volume) options() []string { return []string{"save", "uuid=" + v.UUID.S
 
 // Delete removes a volume and its data. It succeeds if the volume does not exist, and fails if it is published.
 func (s *Set) Delete(ctx context.Context, id ID) error {
-	v, err := s.Find(ctx, id)
+	v, err := s.findSure(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil
@@ -122,7 +120,7 @@ func (g Grant) within(other Grant) bool {
 // Withdraw takes a volume from a host, or from all hosts if host is empty. When it returns, no command of the host is
 // in progress, and none that it has sent will be executed. It succeeds if the volume does not exist.
 func (s *Set) Withdraw(ctx context.Context, id ID, host nvmeof.NQN) error {
-	v, err := s.Find(ctx, id)
+	v, err := s.findSure(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -168,38 +166,4 @@ func (s *Set) Free(ctx context.Context, r Request) (int64, error) {
 	var c control.Capacity
 	err := t.client.Do(ctx, "GET", "/v1/capacity", []string{"path=" + place}, nil, &c)
 	return c.Free, err
-}
-
-// Addresses returns the addresses at which hosts connect for a volume.
-func (s *Set) Addresses(ctx context.Context, v *Volume) (at []string, err error) {
-	t := s.named(v.Target)
-	for _, a := range t.Addresses {
-		x, _ := nvmeof.ParseListen(a) // validated when it was read
-		at = append(at, x.String())
-	}
-	if len(at) > 0 {
-		return at, nil
-	}
-	var listeners []*config.Listener
-	if err := t.client.Do(ctx, "GET", "/v1/listeners", nil, nil, &listeners); err != nil {
-		return nil, err
-	}
-	var status control.Status
-	if err := t.client.Do(ctx, "GET", "/v1/status", nil, nil, &status); err != nil {
-		return nil, err
-	}
-	for _, l := range listeners {
-		if !l.Wildcard() {
-			at = append(at, l.Address.String())
-		}
-	}
-	for _, a := range status.Addresses {
-		if _, err := netip.ParseAddrPort(a.Address); err == nil {
-			at = append(at, a.Address)
-		}
-	}
-	if len(at) == 0 {
-		return nil, fmt.Errorf("target %s has no listener address: add one (nvmeof listener add), or set addresses in the driver's configuration", t.Name)
-	}
-	return at, nil
 }

@@ -29,7 +29,7 @@ type TargetConfig struct {
 	Pool      string   // for images of Ceph, POOL or POOL/NAMESPACE
 	CephConf  string   // on the target's machine; default: where Ceph's programs look
 	CephID    string   // default: admin
-	Addresses []string // where hosts connect; default: the target's listeners
+	Addresses []string // where hosts connect; default: the listeners of the target, and of the gateways of its group
 }
 
 // A target is a target with a client of its API.

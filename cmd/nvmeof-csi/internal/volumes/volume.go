@@ -151,13 +151,3 @@ func (s *Set) List(ctx context.Context) (all []*Volume, err error) {
 	slices.SortFunc(all, func(a, b *Volume) int { return strings.Compare(a.String(), b.String()) })
 	return all, nil
 }
-
-// Probe checks that each target answers.
-func (s *Set) Probe(ctx context.Context) error {
-	for _, t := range s.targets {
-		if err := t.client.Do(ctx, "GET", "/v1/status", nil, nil, nil); err != nil {
-			return fmt.Errorf("target %s: %w", t.Name, err)
-		}
-	}
-	return nil
-}
