@@ -142,8 +142,8 @@ func (s *Store) prepare(created bool) error {
 	}
 	s.served, err = disk.New(disk.Config{
 		Options: s.options(), Name: s.path, FD: s.fd, Info: info,
-		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
-		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
+		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate || !info.ReadOnly && s.mayAllocate(info.Copy),
+		Measure: s.measure, Allocating: s.newlyShared, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	if err == nil {
 		s.takeStock()

@@ -24,15 +24,22 @@ type Store struct {
 	notes  []string
 	slow   string // one of EngineNotes, or empty
 
-	stock stock
+	stock   stock
+	sharing sharing
 
 	marked  []byte // nil: no mark
 	created bool
 }
 
 // Notes returns sentences for an administrator about what is not as configured, and why. They have no initial capital
-// and no full stop.
-func (s *Store) Notes() []string { return slices.Concat(s.notes, s.EngineNotes()) }
+// and no full stop. One may be added while the file is open.
+func (s *Store) Notes() []string {
+	notes := slices.Concat(s.notes, s.EngineNotes())
+	if s.sharing.found.Load() {
+		notes = append(notes, sharedNote)
+	}
+	return notes
+}
 
 // EngineNotes returns those of Notes that concern how the machine does the I/O. They do not concern what is exported.
 func (s *Store) EngineNotes() []string {

@@ -70,6 +70,7 @@ func (q *queue) copyRange(i uint32) {
 	fd, notify := q.disk.cfg.FD, q.notify
 	q.calls++
 	q.copying++
+	q.disk.mayAllocate() // a write to blocks that two ranges share needs storage of its own
 	q.disk.copied.Store(true)
 	q.copies.running.Go(func() { // ends with its one system call, which Close waits for
 		n, err := unix.CopyFileRange(fd, &from, fd, &to, n, 0)

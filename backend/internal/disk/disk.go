@@ -27,6 +27,8 @@ type Config struct {
 	// Allocates says that a write may need storage that the file does not have yet. A durable write is then a write and
 	// a separate sync, so that running out of space is not taken for a failed sync.
 	Allocates bool
+	// Allocating, unless it is nil, reports whether that has become so. Refresh calls it.
+	Allocating func(fd int) bool
 
 	// Measure returns the present size in bytes. It does not block. An error that wraps ErrGone latches the disk.
 	Measure func() (int64, error)
