@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 		unmarked(path)
 	case "lose":
 		loseUnderStores(path)
+	case "grow":
+		growSlowly(path)
 	case "serve losing":
 		serveLosing(path)
 	}
