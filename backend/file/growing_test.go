@@ -156,3 +156,12 @@ func TestGrowsAtOnce(t *testing.T) {
 		t.Errorf("a file that grows: %q", line)
 	}
 }
+
+// TestReserving: how long the allocation took is known, since whoever opened the file may not have waited for it.
+func TestReserving(t *testing.T) {
+	s := openStore(t, tempFile(t), Config{Size: 1 << 20})
+	defer closeStore(t, s)
+	if s.Reserving() <= 0 {
+		t.Errorf("allocating took %v", s.Reserving())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,9 +130,11 @@ func (s *Store) prepare(created bool) error {
 	} else {
 		s.readMark()
 	}
+	began := time.Now()
 	if err := s.allocate(created); err != nil {
 		return err
 	}
+	s.reserving = time.Since(began)
 	info, err := s.info(s.setDirect())
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,6 +12,9 @@ import (
 // reserveStep is how many bytes one fallocate(2) allocates. File systems lock the file until it is done, and its I/O
 // waits for that.
 const reserveStep = 256 << 20
+
+// Reserving returns how long Open took to give the file its size and its storage.
+func (s *Store) Reserving() time.Duration { return s.reserving }
 
 // reserve extends the file from its present size, unless that is the wanted one, and makes the new size durable with
 // sync. A program that opens the file later and knows its size must not find it shorter.

@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +28,9 @@ type Store struct {
 	stock   stock
 	sharing sharing
 
-	marked  []byte // nil: no mark
-	created bool
+	marked    []byte // nil: no mark
+	created   bool
+	reserving time.Duration
 }
 
 // Notes returns sentences for an administrator about what is not as configured, and why. They have no initial capital

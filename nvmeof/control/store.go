@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -308,7 +309,11 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		return h, err
 	}
 	wanted := s.wanted(n)
-	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.openedLate(key, h) })
+	limit := s.time()
+	h, err := reachFor(&s.reacher, limit, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) {
+		h.keepSlow(limit)
+		s.openedLate(key, h)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +392,9 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	if err := mayOpen(); err != nil {
 		return nil, err
 	}
+	made := s.make(n, !created)
 	store, notes, err := s.open(n, s.pool)
+	made()
 	if err != nil {
 		return nil, err
 	}
@@ -414,6 +421,14 @@ func (h *heldStore) close() (err error) {
 		err = errors.Join(h.undoNote(), os.Remove(string(h.as.Path())))
 	}
 	return errors.Join(err, h.store.Close())
+}
+
+// keepSlow keeps the file of a change that failed at its time limit, if that was spent on allocating the file: the next
+// attempt finds it. It would take as long again otherwise, and fail again.
+func (h *heldStore) keepSlow(limit time.Duration) {
+	if f, ok := h.store.(interface{ Reserving() time.Duration }); ok && f.Reserving() > limit/2 {
+		h.created = false
+	}
 }
 
 // note records the length of a file that was extended.
@@ -548,6 +563,7 @@ func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	if !can {
 		return fmt.Errorf("%s: its store cannot be made longer", n.File.Path)
 	}
+	defer s.make(n, false)()
 	return x.Extend(int64(n.File.Size))
 }
 
