@@ -81,7 +81,7 @@ func growSlowly(dir string) {
 
 // growStore makes a store longer, and finds no space in the last step. Then it succeeds.
 func growStore(s *Store, dir string) error {
-	tell := func(name string) { _, _ = os.Stat(filepath.Join(dir, name)) }
+	look := func(name string) { _, _ = os.Stat(filepath.Join(dir, name)) }
 	size := func(want int64) error {
 		if _, err := s.Refresh(); err != nil || s.Info().Size != want {
 			return fmt.Errorf("%d bytes, want %d; %w", s.Info().Size, want, err)
@@ -92,17 +92,17 @@ func growStore(s *Store, dir string) error {
 	want := int64(steps * reserveStep)
 	grown, written := make(chan error, 1), make(chan error, 1)
 	extend := func() { grown <- s.Extend(want) } // ends when the last step has ended
-	tell(growName)
+	look(growName)
 	go extend()
-	tell(begunName)
+	look(begunName)
 	go func() { written <- carriedOut(s, writeRequest(4096, 1)) }() // ends before the last step
 	for range steps - 1 {
 		if err := size(losingSize); err != nil {
 			return fmt.Errorf("while it grows: %w", err)
 		}
 		time.Sleep(10 * time.Millisecond) // from then on the kernel lets no other call overtake the write
-		tell(endName)
-		tell(begunName)
+		look(endName)
+		look(begunName)
 	}
 	select {
 	case err := <-written:
@@ -112,7 +112,7 @@ func growStore(s *Store, dir string) error {
 	case <-time.After(10 * time.Second):
 		return errors.New("a write waits until the file has grown")
 	}
-	tell(refuseName)
+	look(refuseName)
 	if err := <-grown; !errors.Is(err, backend.ErrNoSpace) {
 		return fmt.Errorf("without space: %w", err)
 	}
@@ -121,8 +121,8 @@ func growStore(s *Store, dir string) error {
 	}
 	go extend()
 	for range steps {
-		tell(begunName)
-		tell(endName)
+		look(begunName)
+		look(endName)
 	}
 	return errors.Join(<-grown, size(want))
 }

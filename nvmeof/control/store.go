@@ -26,12 +26,19 @@ import (
 
 // OpenStore opens the store of a namespace with a new [Opener].
 func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
-	return new(Opener).Open(n, pool)
+	return NewOpener().Open(n, pool)
 }
 
 // An Opener opens the stores of namespaces. Images of a Ceph cluster that are opened as the same user share a
-// client. The zero value is ready for use. Open may be called from any goroutine.
-type Opener struct{ images rbd.Clients }
+// client, and files and devices share the threads that the process may have. The zero value does not limit these. Open
+// may be called from any goroutine.
+type Opener struct {
+	images  rbd.Clients
+	workers *file.Workers
+}
+
+// NewOpener returns an opener. A process needs one.
+func NewOpener() *Opener { return &Opener{workers: file.NewWorkers()} }
 
 // Open opens the store of a namespace, and returns notes about it for the administrator. Memory is allocated in the
 // pool. If pool is nil, it ends with this process.
@@ -42,7 +49,7 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 		return s, nil, err
 	case n.Block != nil:
 		s, err := block.Open(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly,
-			Buffered: n.Block.Buffered, Force: n.Block.Force, Options: options(n.Block.Engine)})
+			Buffered: n.Block.Buffered, Force: n.Block.Force, Options: o.options(n.Block.Engine)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,10 +66,10 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 	if n.File == nil {
 		return nil, nil, errNoExport
 	}
-	engine := options(n.File.Engine)
+	opts := o.options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
 		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin, Force: n.File.Force,
-		Engine: engine.Engine, LockedThreads: engine.LockedThreads})
+		Engine: opts.Engine, LockedThreads: opts.LockedThreads, Workers: opts.Workers})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,9 +82,9 @@ var errNoExport = errors.New("control: the namespace exports nothing: give it me
 // options returns the options of a target's store with engine e. The target locks its loops to their threads for
 // the store, but not on a machine with a single processor. There the loops sleep whenever they are idle, which is
 // slow with locked threads.
-func options(e config.Engine) file.Options {
+func (o *Opener) options(e config.Engine) file.Options {
 	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // Parse has checked it
-	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1}
+	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1, Workers: o.workers}
 }
 
 // absent reports whether an error says that a file, a device or an address does not exist now; it may later.

@@ -44,7 +44,9 @@ type Disk struct {
 	notes     []string                     // guarded by mu once the disk is open
 	blocks    *stripe.Table
 	sync      syncer
-	zeroes    []byte // writeStep bytes
+	share     share         // of the workers
+	copying   chan struct{} // has room for as many copies as may be in the kernel
+	zeroes    []byte        // writeStep bytes
 	newEngine func(d *Disk, calls int, notify func()) (engine, error)
 
 	threadsNoted sync.Once
@@ -70,7 +72,7 @@ func New(cfg Config) (*Disk, error) {
 		return nil, err
 	}
 	cfg.Options = opts
-	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize)}
+	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize), share: share{workers: cfg.Workers}, copying: make(chan struct{}, cfg.Threads)}
 	d.noDiscard.Store(!cfg.Device)
 	d.noDsync.Store(cfg.Allocates || !cfg.Direct)
 	d.setSize(cfg.Info.Size)
