@@ -92,6 +92,9 @@ func growStore(s *Store, dir string) error {
 	want := int64(steps * reserveStep)
 	grown, written := make(chan error, 1), make(chan error, 1)
 	extend := func() { grown <- s.Extend(want) } // ends when the last step has ended
+	if _, total, err := s.Room(); err != nil || total != losingSize {
+		return fmt.Errorf("a file system of %d bytes has %d; %w", losingSize, total, err)
+	}
 	look(growName)
 	go extend()
 	look(begunName)

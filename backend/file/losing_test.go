@@ -95,7 +95,7 @@ func (f *losingFS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.Attr
 }
 
 func (f *losingFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	out.Blocks, out.Bsize = losingSize/4096, 4096
+	out.Blocks, out.Bsize, out.Frsize = losingSize/4096, 1<<20, 4096 // transfers are best larger than a block
 	if f.growth.on.Load() {
 		out.Bfree, out.Bavail = 1<<30, 1<<30
 	}

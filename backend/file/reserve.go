@@ -85,7 +85,7 @@ func (s *Store) takeBack(present, end int64) {
 func (s *Store) roomFor(want int64) error {
 	var has unix.Stat_t
 	var all unix.Statfs_t
-	if unix.Fstat(s.fd, &has) != nil || retry(func() error { return unix.Fstatfs(s.fd, &all) }) != nil || all.Blocks == 0 || all.Bsize <= 0 {
+	if unix.Fstat(s.fd, &has) != nil || retry(func() error { return unix.Fstatfs(s.fd, &all) }) != nil || all.Blocks == 0 || unitOf(&all) <= 0 {
 		return nil // the file system will report it
 	}
 	free := all.Bavail
@@ -93,14 +93,14 @@ func (s *Store) roomFor(want int64) error {
 		free = all.Bfree
 	}
 	missing := uint64(want - min(want, int64(has.Blocks)*512))
-	if missing/uint64(all.Bsize) <= free {
+	if missing/uint64(unitOf(&all)) <= free {
 		return nil
 	}
 	switch retry(func() error { return unix.Fallocate(s.fd, unix.FALLOC_FL_KEEP_SIZE, 0, 1) }) {
 	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing
 		return nil
 	}
-	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(all.Bsize))
+	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin, which may run out of space later", openError(unix.ENOSPC), free*uint64(unitOf(&all)))
 }
 
 // Extend makes the file longer, which Refresh detects; a file that is long enough is unchanged. Like Open it allocates

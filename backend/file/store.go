@@ -74,10 +74,19 @@ func (s *Store) Room() (free, total int64, err error) {
 		if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 			return fmt.Errorf("stat the file system of %s: %w", s.path, err)
 		}
-		free, total = int64(st.Bavail)*int64(st.Bsize), int64(st.Blocks)*int64(st.Bsize)
+		free, total = int64(st.Bavail)*unitOf(&st), int64(st.Blocks)*unitOf(&st)
 		return nil
 	})
 	return free, total, err
+}
+
+// unitOf returns the unit in which a file system counts its blocks. Bsize is the best size of transfers, which differs in
+// some file systems (FUSE).
+func unitOf(st *unix.Statfs_t) int64 {
+	if st.Frsize > 0 {
+		return int64(st.Frsize)
+	}
+	return int64(st.Bsize)
 }
 
 // measure returns the present size.
