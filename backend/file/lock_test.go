@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		loseUnderStores(path)
 	case "grow":
 		growSlowly(path)
+	case "hang":
+		hangUnderQueues(path)
 	case "serve losing":
 		serveLosing(path)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -34,6 +35,7 @@ type losingFS struct {
 	full            bool
 
 	growth
+	hung atomic.Bool // writes are not answered
 }
 
 const (
@@ -70,6 +72,9 @@ func (f *losingFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out 
 		f.mu.Unlock()
 	}
 	f.growth.obey(name)
+	if name == hangName {
+		f.hung.Store(true)
+	}
 	if h.NodeId != fuse.FUSE_ROOT_ID || name != losingName {
 		return fuse.ENOENT
 	}
@@ -111,6 +116,9 @@ func (f *losingFS) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Read
 }
 
 func (f *losingFS) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	if f.hung.Load() {
+		select {} // until the file system is served no more
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	copy(f.cached[in.Offset:], data)
