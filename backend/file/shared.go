@@ -46,14 +46,10 @@ const (
 	extentShared = 0x2000     // FIEMAP_EXTENT_SHARED
 )
 
-// rewrites reports whether the file system stores what is written in another place than what it replaces, so that each
-// write needs storage that the file does not have.
-func rewrites(fd int) bool {
-	var fs unix.Statfs_t
-	if retry(func() error { return unix.Fstatfs(fd, &fs) }) != nil {
-		return false
-	}
-	switch uint32(fs.Type) {
+// rewrites reports whether a type of file system stores what is written in another place than what it replaces, so that
+// each write needs storage that the file does not have.
+func rewrites(fs uint32) bool {
+	switch fs {
 	case unix.BTRFS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.NILFS_SUPER_MAGIC, zfsMagic:
 		return true
 	}
@@ -65,12 +61,16 @@ const zfsMagic = 0x2fc12fc1 // of OpenZFS, which is not in Linux
 // mayAllocate reports whether a write may need storage although the file is fully allocated. shares says that the file
 // system can share blocks.
 func (s *Store) mayAllocate(shares bool) bool {
-	if rewrites(s.fd) {
+	var fs unix.Statfs_t
+	_ = retry(func() error { return unix.Fstatfs(s.fd, &fs) })
+	switch {
+	case rewrites(uint32(fs.Type)):
 		s.note(rewritingNote)
 		return true
-	}
-	if !shares {
+	case !shares:
 		return false
+	case fs.Type != unix.XFS_SUPER_MAGIC: // such as overlayfs on Btrfs, or NFS: it is not known what is below
+		return true
 	}
 	for {
 		if s.sharing.step(s.fd) {
