@@ -63,7 +63,7 @@ type Roomer interface {
 }
 
 // A Noter is a store with notes for an administrator: what is not as configured, and why. Opening a queue may add
-// notes.
+// notes, and so may Refresh.
 type Noter interface {
 	// Notes returns sentences without an initial capital and a full stop.
 	Notes() []string

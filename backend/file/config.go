@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/nvmeof-go/nvmeof/backend/internal/disk"
 )
@@ -12,6 +13,14 @@ type Engine = disk.Engine
 
 // Options are the part of the configuration that files and block devices share.
 type Options = disk.Options
+
+// Workers limit the blocking calls that stores, of this package and of package block, have in the kernel together. Each
+// store may have one beyond the limit.
+type Workers = disk.Workers
+
+// NewWorkers returns workers for all stores of a process. The limit leaves as many threads to the rest of the process:
+// it is half of what the Go runtime, the control group and the user's limit on processes allow.
+func NewWorkers() *Workers { return disk.NewWorkers(disk.ThreadLimit(os.DirFS("/"))) }
 
 // ParseEngine is the inverse of [Engine]'s String.
 func ParseEngine(s string) (Engine, error) { return disk.ParseEngine(s) }
@@ -48,10 +57,13 @@ type Config struct {
 	// LockedThreads promises that each queue is used from one goroutine that is locked to its OS thread, from the first
 	// Submit to Close.
 	LockedThreads bool
+
+	// Workers limit the blocking calls of all stores that have them, each of which occupies a thread. Nil: no limit.
+	Workers *Workers
 }
 
 func (c *Config) options() disk.Options {
-	return disk.Options{Engine: c.Engine, Threads: c.Threads, LockedThreads: c.LockedThreads}
+	return disk.Options{Engine: c.Engine, Threads: c.Threads, LockedThreads: c.LockedThreads, Workers: c.Workers}
 }
 
 // check validates what can be validated without the file.

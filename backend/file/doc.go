@@ -4,7 +4,9 @@
 //
 // [Open] opens an existing file. If a size is given and the file is missing, it creates and preallocates the file, so
 // that no later write runs out of space. A fully allocated file keeps its storage, whatever hosts deallocate. A file
-// with holes, and one that is to be thin, frees what hosts deallocate.
+// with holes, and one that is to be thin, frees what hosts deallocate. Writes may run out of space in any file on a file
+// system that rewrites nothing in place (Btrfs), and in one whose blocks another file shares, as after cp(1) on XFS;
+// [Store.Notes] says so.
 //
 // An advisory lock keeps out a second opener, in this process or another. Other users of the file are found through the
 // kernel and through QEMU's locks (package backend/internal/inuse). QEMU in turn refuses a file that is open here,

@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 		unmarked(path)
 	case "lose":
 		loseUnderStores(path)
+	case "grow":
+		growSlowly(path)
+	case "hang":
+		hangUnderQueues(path)
 	case "serve losing":
 		serveLosing(path)
 	}

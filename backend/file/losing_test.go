@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -32,6 +33,9 @@ type losingFS struct {
 	mu              sync.Mutex
 	durable, cached []byte // as long as the file
 	full            bool
+
+	growth
+	hung atomic.Bool // writes are not answered
 }
 
 const (
@@ -43,7 +47,7 @@ const (
 
 func newLosingFS(allocated bool) *losingFS {
 	return &losingFS{RawFileSystem: fuse.NewDefaultRawFileSystem(), allocated: allocated,
-		durable: make([]byte, losingSize), cached: make([]byte, losingSize)}
+		durable: make([]byte, losingSize), cached: make([]byte, losingSize), growth: newGrowth()}
 }
 
 func (f *losingFS) String() string { return "losing" }
@@ -53,7 +57,7 @@ func (f *losingFS) attributes(node uint64, a *fuse.Attr) fuse.Status {
 	if node == losingNode {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		a.Mode, a.Nlink, a.Size = syscall.S_IFREG|0o600, 1, uint64(len(f.cached))
+		a.Mode, a.Nlink, a.Size = syscall.S_IFREG|0o600, 1, max(uint64(len(f.cached)), f.growth.size.Load())
 		if f.allocated {
 			a.Blocks = a.Size / 512
 		}
@@ -66,6 +70,10 @@ func (f *losingFS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out 
 		f.mu.Lock()
 		f.full = true
 		f.mu.Unlock()
+	}
+	f.growth.obey(name)
+	if name == hangName {
+		f.hung.Store(true)
 	}
 	if h.NodeId != fuse.FUSE_ROOT_ID || name != losingName {
 		return fuse.ENOENT
@@ -80,7 +88,9 @@ func (f *losingFS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 
 // SetAttr makes the file longer.
 func (f *losingFS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	if size, is := in.GetSize(); is {
+	if size, is := in.GetSize(); is && f.growth.on.Load() {
+		f.growth.size.Store(size)
+	} else if is {
 		f.mu.Lock()
 		more := make([]byte, size-uint64(len(f.cached)))
 		f.durable, f.cached = append(f.durable, more...), append(f.cached, more...)
@@ -90,7 +100,10 @@ func (f *losingFS) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.Attr
 }
 
 func (f *losingFS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	out.Blocks, out.Bsize = losingSize/4096, 4096
+	out.Blocks, out.Bsize, out.Frsize = losingSize/4096, 1<<20, 4096 // transfers are best larger than a block
+	if f.growth.on.Load() {
+		out.Bfree, out.Bavail = 1<<30, 1<<30
+	}
 	return fuse.OK
 }
 
@@ -103,6 +116,9 @@ func (f *losingFS) Read(_ <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Read
 }
 
 func (f *losingFS) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	if f.hung.Load() {
+		select {} // until the file system is served no more
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	copy(f.cached[in.Offset:], data)
@@ -182,7 +198,7 @@ func loseUnderStores(dir string) {
 					return nil
 				})
 				mounted(dir, allocated, func(dir string) error {
-					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}, growth); err != nil {
+					if err := loseUnderStore(dir, Config{Engine: engine, Buffered: buffered}, longer); err != nil {
 						return fmt.Errorf("as it grows, %v, buffered %v, allocated %v: %w", engine, buffered, allocated, err)
 					}
 					return nil
@@ -196,7 +212,7 @@ func loseUnderStores(dir string) {
 // What syncs the file of a store in addition to its flushes.
 var (
 	durableWrite = func(_ *Store, do func(backend.Request) error) error { return do(durable()) }
-	growth       = func(s *Store, _ func(backend.Request) error) error { return s.Extend(2 * losingSize) }
+	longer       = func(s *Store, _ func(backend.Request) error) error { return s.Extend(2 * losingSize) }
 )
 
 func durable() backend.Request {

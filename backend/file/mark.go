@@ -54,7 +54,10 @@ func writeMarkFile(path string, mark []byte) error {
 		return err
 	}
 	_, err = f.Write(mark)
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(path) // nobody would: without a mark in it, it is not known as a mark file
+	}
+	return err
 }
 
 // readMark reads the mark of an existing file.

@@ -91,6 +91,13 @@ func unmarked(dir string) {
 	}
 	must(os.Remove(markFile(path)))
 	signal.Ignore(unix.SIGXFSZ)
+	must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: 1 << 19})) // as on a full disk
+	if err := writeMarkFile(markFile(path), s.Mark()); !errors.Is(err, unix.EFBIG) {
+		must(fmt.Errorf("a mark where nothing can be written: %w", err))
+	}
+	if _, err := os.Lstat(markFile(path)); !errors.Is(err, unix.ENOENT) {
+		must(fmt.Errorf("an empty mark is left: %w", err))
+	}
 	must(unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 19, Max: 1 << 19}))
 	if _, err := Open(path, Config{Size: 1 << 20, Thin: true}); !errors.Is(err, unix.EFBIG) {
 		must(fmt.Errorf("a file is larger than it may be: %w", err))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,9 +130,11 @@ func (s *Store) prepare(created bool) error {
 	} else {
 		s.readMark()
 	}
+	began := time.Now()
 	if err := s.allocate(created); err != nil {
 		return err
 	}
+	s.reserving = time.Since(began)
 	info, err := s.info(s.setDirect())
 	if err != nil {
 		return err
@@ -142,8 +145,8 @@ func (s *Store) prepare(created bool) error {
 	}
 	s.served, err = disk.New(disk.Config{
 		Options: s.options(), Name: s.path, FD: s.fd, Info: info,
-		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate,
-		Measure: s.measure, Release: func() error { return unlockAndClose(s.fd) },
+		Direct: s.direct, PunchZeroes: s.cfg.Thin, Allocates: info.Deallocate || !info.ReadOnly && s.mayAllocate(info.Copy),
+		Measure: s.measure, Allocating: s.newlyShared, Release: func() error { return unlockAndClose(s.fd) },
 	})
 	if err == nil {
 		s.recordAllocation()
@@ -260,101 +263,11 @@ func (s *Store) allocate(created bool) error {
 	return nil
 }
 
-// reserve extends the file from its present size, unless that is the wanted one, and makes the new size durable with
-// sync. A program that opens the file later and knows its size must not find it shorter.
-func (s *Store) reserve(present, want int64, sync func() error) error {
-	if err := s.lengthen(present, want); err != nil || present == want {
-		return err
-	}
-	return sync()
-}
-
 func (s *Store) fsync() error {
 	if err := unix.Fsync(s.fd); err != nil {
 		return fmt.Errorf("fsync: %w", err)
 	}
 	return nil
-}
-
-func (s *Store) lengthen(present, want int64) error {
-	if !s.cfg.Thin {
-		if err := s.roomFor(want); err != nil {
-			return fmt.Errorf("preallocate %d bytes: %w", want, err)
-		}
-		err := retry(func() error { return unix.Fallocate(s.fd, 0, 0, want) })
-		switch err {
-		case nil:
-			return nil
-		case unix.EOPNOTSUPP, unix.ENOSYS:
-			s.note("the file system cannot preallocate space: writes fail when it is full")
-		default:
-			// Frees what was allocated before the failure.
-			_ = unix.Ftruncate(s.fd, present)
-			return fmt.Errorf("preallocate %d bytes: %w", want, openError(err))
-		}
-	}
-	if present == want {
-		return nil
-	}
-	if err := retry(func() error { return unix.Ftruncate(s.fd, want) }); err != nil {
-		return fmt.Errorf("extend to %d bytes: %w", want, openError(err))
-	}
-	return nil
-}
-
-// roomFor returns an error if the file system does not have enough free space. Some file systems, when asked to
-// preallocate too much, take all free space from every other user before they fail.
-func (s *Store) roomFor(want int64) error {
-	var has unix.Stat_t
-	var all unix.Statfs_t
-	if unix.Fstat(s.fd, &has) != nil || retry(func() error { return unix.Fstatfs(s.fd, &all) }) != nil || all.Blocks == 0 || all.Bsize <= 0 {
-		return nil // the file system will report it
-	}
-	free := all.Bavail
-	if os.Geteuid() == 0 {
-		free = all.Bfree
-	}
-	missing := uint64(want - min(want, int64(has.Blocks)*512))
-	if missing/uint64(all.Bsize) <= free {
-		return nil
-	}
-	switch retry(func() error { return unix.Fallocate(s.fd, unix.FALLOC_FL_KEEP_SIZE, 0, 1) }) {
-	case unix.EOPNOTSUPP, unix.ENOSYS: // it preallocates nothing
-		return nil
-	}
-	return fmt.Errorf("%w: %d bytes are free: free some space, or make the file thin: writes then fail when the file system is full", openError(unix.ENOSPC), free*uint64(all.Bsize))
-}
-
-// Extend makes the file longer, which Refresh detects; a file that is long enough is unchanged. Like Open it allocates
-// what is added unless the store is thin. A file that is no longer at its path is not extended, since another file may
-// be there.
-func (s *Store) Extend(size int64) (err error) {
-	if why := s.Detached(); why != nil {
-		return why
-	}
-	longer := &Store{path: s.path, cfg: s.cfg}
-	err = s.Stat(func(fd int) (err error) { // only the duplicate is used while the file is extended, which may take long
-		longer.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
-	})
-	if err == nil {
-		err = errors.Join(longer.extend(size, func() error { return s.Sync(longer.fsync) }), unix.Close(longer.fd))
-	}
-	if missing, _ := s.Missing(); err == nil && missing == 0 {
-		_ = s.Stat(func(int) error { s.recordAllocation(); return nil }) // what was added has its storage too
-	}
-	if err != nil {
-		return fmt.Errorf("extend %s: %w", s.path, err)
-	}
-	return nil
-}
-
-func (s *Store) extend(size int64, sync func() error) error {
-	present, err := s.measure()
-	if err != nil || present >= size {
-		return err
-	}
-	return s.reserve(present, size, sync)
 }
 
 // persistName makes the name of a new file and of its mark file durable.

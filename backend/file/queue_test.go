@@ -153,3 +153,11 @@ func benchmark(b *testing.B, cfg Config, depth int) {
 		}
 	}
 }
+
+// TestOptionsOfDisk: what is configured reaches the disk.
+func TestOptionsOfDisk(t *testing.T) {
+	cfg := Config{Engine: EngineThreads, Threads: 3, LockedThreads: true, Workers: NewWorkers()}
+	if want := (Options{Engine: EngineThreads, Threads: 3, LockedThreads: true, Workers: cfg.Workers}); cfg.options() != want {
+		t.Errorf("%+v, want %+v", cfg.options(), want)
+	}
+}

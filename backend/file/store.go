@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,14 +26,22 @@ type Store struct {
 	slow   string // one of EngineNotes, or empty
 
 	allocation allocation
+	sharing    sharing
 
-	marked  []byte // nil: no mark
-	created bool
+	marked    []byte // nil: no mark
+	created   bool
+	reserving time.Duration
 }
 
 // Notes returns sentences for an administrator about what is not as configured, and why. They have no initial capital
-// and no full stop.
-func (s *Store) Notes() []string { return slices.Concat(s.notes, s.EngineNotes()) }
+// and no full stop. One may be added while the file is open.
+func (s *Store) Notes() []string {
+	notes := slices.Concat(s.notes, s.EngineNotes())
+	if s.sharing.found.Load() {
+		notes = append(notes, sharedNote)
+	}
+	return notes
+}
 
 // EngineNotes returns those of Notes that concern how the machine does the I/O. They do not concern what is exported.
 func (s *Store) EngineNotes() []string {
@@ -65,10 +74,19 @@ func (s *Store) Room() (free, total int64, err error) {
 		if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
 			return fmt.Errorf("stat the file system of %s: %w", s.path, err)
 		}
-		free, total = int64(st.Bavail)*int64(st.Bsize), int64(st.Blocks)*int64(st.Bsize)
+		free, total = int64(st.Bavail)*unitOf(&st), int64(st.Blocks)*unitOf(&st)
 		return nil
 	})
 	return free, total, err
+}
+
+// unitOf returns the unit in which a file system counts its blocks. Bsize is the best size of transfers, which differs in
+// some file systems (FUSE).
+func unitOf(st *unix.Statfs_t) int64 {
+	if st.Frsize > 0 {
+		return int64(st.Frsize)
+	}
+	return int64(st.Bsize)
 }
 
 // measure returns the present size.

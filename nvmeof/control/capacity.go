@@ -72,6 +72,15 @@ func storageRoutes() []route {
 	}
 }
 
+// unitOf returns the unit in which a file system counts its blocks. Bsize is the best size of transfers, which differs in
+// some file systems (FUSE).
+func unitOf(s *unix.Statfs_t) int64 {
+	if s.Frsize > 0 {
+		return int64(s.Frsize)
+	}
+	return int64(s.Bsize)
+}
+
 // capacityOf asks the file system, which may hang.
 func capacityOf(m *Manager, path config.Path) (Capacity, error) {
 	r := &m.stores.reacher
@@ -80,6 +89,6 @@ func capacityOf(m *Manager, path config.Path) (Capacity, error) {
 		if err := unix.Statfs(string(path), &s); err != nil {
 			return Capacity{}, config.Problems{{Text: nvmeof.Printable(string(path)) + ": " + err.Error(), Fix: "name a directory of the target's machine"}}
 		}
-		return Capacity{Path: string(path), Size: int64(s.Blocks) * int64(s.Bsize), Free: int64(s.Bavail) * int64(s.Bsize)}, nil
+		return Capacity{Path: string(path), Size: int64(s.Blocks) * unitOf(&s), Free: int64(s.Bavail) * unitOf(&s)}, nil
 	}, nil)
 }

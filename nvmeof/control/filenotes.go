@@ -159,7 +159,11 @@ func (s *stores) openNoted(n *config.Namespace) (*heldStore, error) {
 			return nil, notNoted(n, err)
 		}
 	}
+	made := s.make(n, !creates)
 	store, notes, err := s.open(n, s.pool)
+	made()
+	ctx, cancel = context.WithTimeout(context.Background(), noteTime) // it may have taken longer than that
+	defer cancel()
 	if err != nil {
 		if creates {
 			err = errors.Join(err, s.notes.Drop(ctx, note)) // if that fails too, this gateway retries

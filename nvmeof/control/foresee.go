@@ -225,9 +225,9 @@ func foreseeFile(f *config.File) error {
 		return err
 	}
 	var s unix.Statfs_t
-	if unix.Statfs(dir, &s) == nil && s.Blocks > 0 && int64(s.Bavail)*int64(s.Bsize) < int64(f.Size) {
+	if unix.Statfs(dir, &s) == nil && s.Blocks > 0 && int64(s.Bavail)*unitOf(&s) < int64(f.Size) {
 		return fmt.Errorf("%v are needed for %s, but %d bytes are free: free some space, or make the file thin, which may run out of space later",
-			f.Size, f.Path, int64(s.Bavail)*int64(s.Bsize))
+			f.Size, f.Path, int64(s.Bavail)*unitOf(&s))
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func New(cfg Config) *Manager {
 		cfg.Addresses = MachineAddresses
 	}
 	if cfg.Open == nil {
-		cfg.Open = new(Opener).Open
+		cfg.Open = NewOpener().Open
 	}
 	if cfg.Probe == nil {
 		cfg.Probe = ProbeStore

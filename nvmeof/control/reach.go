@@ -27,10 +27,15 @@ type HungError struct {
 	Since time.Time // start of the call that hangs
 
 	refused bool // not called, since another call for the path hangs
+	making  bool // the call allocates a file
 }
 
 func (e *HungError) Error() string {
-	return fmt.Sprintf("%s has not answered since %s: check its file system or device", e.Path, e.Since.Format(time.TimeOnly))
+	why := fmt.Sprintf("%s has not answered since %s: check its file system or device", e.Path, e.Since.Format(time.TimeOnly))
+	if e.making {
+		why += "; or it is only large: it is being allocated, so ask again when that is done"
+	}
+	return why
 }
 
 // A reaching is a call for a path that has exceeded its limit and is still in progress.
@@ -46,6 +51,7 @@ type reacher struct {
 
 	mu       sync.Mutex // guards the following; not held during a call
 	reaching map[config.Path]*reaching
+	making   map[config.Path]bool // files that are being allocated
 	timeout  time.Duration
 	hung     bool          // a call has exceeded its limit since begin
 	record   time.Duration // limit for saving a record, even if others hang; 0: as for other calls
@@ -79,7 +85,7 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 		return f() // memory cannot hang
 	}
 	if before := r.under(p); before != nil {
-		return result, &HungError{Path: p, Since: before.since, refused: true}
+		return result, &HungError{Path: p, Since: before.since, refused: true, making: r.makes(p)}
 	}
 	type answer struct {
 		result T
@@ -112,7 +118,7 @@ func reachFor[T any](r *reacher, timeout time.Duration, p config.Path, f func() 
 		r.reaching = map[config.Path]*reaching{}
 	}
 	r.reaching[p], r.hung = now, true
-	return result, &HungError{Path: p, Since: now.since}
+	return result, &HungError{Path: p, Since: now.since, making: r.making[p]}
 }
 
 // under returns the call for a path that has exceeded its limit and is still in progress, or nil.
@@ -130,6 +136,33 @@ func (r *reacher) under(p config.Path) *reaching {
 	default:
 		return before
 	}
+}
+
+// make says that the file of a namespace is being allocated, until made is called, unless it is there already. A thin
+// file is not allocated.
+func (r *reacher) make(n *config.Namespace, there bool) (made func()) {
+	if there || n.File == nil || n.File.Size == 0 || n.File.Thin {
+		return func() {}
+	}
+	set := func(is bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.making == nil {
+			r.making = map[config.Path]bool{}
+		}
+		if r.making[n.Path()] = is; !is {
+			delete(r.making, n.Path())
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// makes reports whether the file at a path is being allocated.
+func (r *reacher) makes(p config.Path) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.making[p]
 }
 
 // recordTime returns the present time limit for saving a record.

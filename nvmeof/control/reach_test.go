@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
+	"github.com/nvmeof-go/nvmeof/backend/file"
 	"github.com/nvmeof-go/nvmeof/backend/memory"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -175,6 +176,46 @@ func TestOpenedInVain(t *testing.T) {
 	n := doc.Subsystems[0].Namespaces[0]
 	if _, noted := r.stores.known.read(n); missing(n.Path()) || !noted {
 		t.Errorf("the file that is served was removed: %v, and is noted: %v", missing(n.Path()), noted)
+	}
+}
+
+// A slowMade store took long to allocate its file.
+type slowMade struct{ *file.Store }
+
+func (slowMade) Reserving() time.Duration { return time.Hour }
+
+// TestMadeSlowly: a file whose allocation takes longer than a change may is kept, with its note. The change that fails
+// says that it is being made, and is made once it is there.
+func TestMadeSlowly(t *testing.T) {
+	t.Parallel()
+	r, h := newHanging(t, func(c *Config) {
+		open := c.Open
+		c.State = t.TempDir()
+		c.Open = func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
+			s, notes, err := open(n, pool)
+			if f, is := s.(*file.Store); is && f.Created() {
+				return slowMade{f}, notes, err
+			}
+			return s, notes, err
+		}
+	})
+	doc := r.doc(hungDocument)
+	for range 2 { // the first attempt is still under way at the second
+		var hung *HungError
+		if _, err := r.Apply(doc, Options{}); !errors.As(err, &hung) || !strings.Contains(err.Error(), "it is being allocated") {
+			t.Fatalf("%v, want that it is being allocated", err)
+		}
+	}
+	h.thaw()
+	r.stores.calls.Wait()
+	r.apply(doc)
+	r.wantState(doc)
+	n := doc.Subsystems[0].Namespaces[1]
+	if s := r.stores.held[keyOf("a", n)].store.(*file.Store); s.Created() {
+		t.Error("the file was made twice")
+	}
+	if _, noted := r.stores.known.read(n); !noted {
+		t.Error("it is not noted that the file was there")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -25,12 +26,19 @@ import (
 
 // OpenStore opens the store of a namespace with a new [Opener].
 func OpenStore(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {
-	return new(Opener).Open(n, pool)
+	return NewOpener().Open(n, pool)
 }
 
 // An Opener opens the stores of namespaces. Images of a Ceph cluster that are opened as the same user share a
-// client. The zero value is ready for use. Open may be called from any goroutine.
-type Opener struct{ images rbd.Clients }
+// client, and files and devices share the threads that the process may have. The zero value does not limit these. Open
+// may be called from any goroutine.
+type Opener struct {
+	images  rbd.Clients
+	workers *file.Workers
+}
+
+// NewOpener returns an opener. A process needs one.
+func NewOpener() *Opener { return &Opener{workers: file.NewWorkers()} }
 
 // Open opens the store of a namespace, and returns notes about it for the administrator. Memory is allocated in the
 // pool. If pool is nil, it ends with this process.
@@ -41,7 +49,7 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 		return s, nil, err
 	case n.Block != nil:
 		s, err := block.Open(string(n.Block.Path), block.Config{BlockSize: n.BlockSize, ReadOnly: n.Block.ReadOnly,
-			Buffered: n.Block.Buffered, Force: n.Block.Force, Options: options(n.Block.Engine)})
+			Buffered: n.Block.Buffered, Force: n.Block.Force, Options: o.options(n.Block.Engine)})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,10 +66,10 @@ func (o *Opener) Open(n *config.Namespace, pool *memory.Pool) (backend.Store, []
 	if n.File == nil {
 		return nil, nil, errNoExport
 	}
-	engine := options(n.File.Engine)
+	opts := o.options(n.File.Engine)
 	s, err := file.Open(string(n.File.Path), file.Config{Size: int64(n.File.Size), BlockSize: cmp.Or(n.BlockSize, 512),
 		ReadOnly: n.File.ReadOnly, Buffered: n.File.Buffered, Thin: n.File.Thin, Force: n.File.Force,
-		Engine: engine.Engine, LockedThreads: engine.LockedThreads})
+		Engine: opts.Engine, LockedThreads: opts.LockedThreads, Workers: opts.Workers})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,9 +82,9 @@ var errNoExport = errors.New("control: the namespace exports nothing: give it me
 // options returns the options of a target's store with engine e. The target locks its loops to their threads for
 // the store, but not on a machine with a single processor. There the loops sleep whenever they are idle, which is
 // slow with locked threads.
-func options(e config.Engine) file.Options {
+func (o *Opener) options(e config.Engine) file.Options {
 	engine, _ := file.ParseEngine(cmp.Or(string(e), "auto")) // Parse has checked it
-	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1}
+	return file.Options{Engine: engine, LockedThreads: runtime.NumCPU() > 1, Workers: o.workers}
 }
 
 // absent reports whether an error says that a file, a device or an address does not exist now; it may later.
@@ -308,7 +316,11 @@ func (s *stores) prepare(nqn nvmeof.NQN, n *config.Namespace) (*heldStore, error
 		return h, err
 	}
 	wanted := s.wanted(n)
-	h, err := reach(&s.reacher, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) { s.openedLate(key, h) })
+	limit := s.time()
+	h, err := reachFor(&s.reacher, limit, n.Path(), func() (*heldStore, error) { return s.openNow(n, wanted) }, func(h *heldStore) {
+		h.keepSlow(limit)
+		s.openedLate(key, h)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +399,9 @@ func (s *stores) openSound(n *config.Namespace, wanted bool) (*heldStore, error)
 	if err := mayOpen(); err != nil {
 		return nil, err
 	}
+	made := s.make(n, !created)
 	store, notes, err := s.open(n, s.pool)
+	made()
 	if err != nil {
 		return nil, err
 	}
@@ -414,6 +428,14 @@ func (h *heldStore) close() (err error) {
 		err = errors.Join(h.undoNote(), os.Remove(string(h.as.Path())))
 	}
 	return errors.Join(err, h.store.Close())
+}
+
+// keepSlow keeps the file of a change that failed at its time limit, if that was spent on allocating the file: the next
+// attempt finds it. It would take as long again otherwise, and fail again.
+func (h *heldStore) keepSlow(limit time.Duration) {
+	if f, ok := h.store.(interface{ Reserving() time.Duration }); ok && f.Reserving() > limit/2 {
+		h.created = false
+	}
 }
 
 // note records the length of a file that was extended.
@@ -548,6 +570,7 @@ func (s *stores) grow(h *heldStore, n *config.Namespace) error {
 	if !can {
 		return fmt.Errorf("%s: its store cannot be extended", n.File.Path)
 	}
+	defer s.make(n, false)()
 	return x.Extend(int64(n.File.Size))
 }
 

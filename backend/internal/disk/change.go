@@ -19,17 +19,23 @@ func (d *Disk) setSize(size int64) bool {
 	info.Size = max(size, 0) &^ (d.block - 1)
 	old := d.info.Swap(&info)
 	if old != nil && old.Size < info.Size && !d.cfg.Device {
-		d.noDsync.Store(true) // what was added has no storage yet: see Config.Allocates
+		d.mayAllocate() // what was added has no storage yet
 	}
 	return old != nil && old.Size != info.Size
 }
 
+// mayAllocate says that from now on a write may need storage that the file does not have yet: see Config.Allocates.
+func (d *Disk) mayAllocate() { d.noDsync.Store(true) }
+
 // Refresh implements [backend.Resizer].
 func (d *Disk) Refresh() (changed bool, err error) {
-	err = d.Stat(func(int) error {
+	err = d.Stat(func(fd int) error {
 		size, err := d.cfg.Measure()
 		if err == nil {
 			changed = d.setSize(size)
+			if f := d.cfg.Allocating; f != nil && f(fd) {
+				d.mayAllocate()
+			}
 		}
 		return err
 	})

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +16,7 @@ const copyStep = 8 << 20
 // each call has its own goroutine.
 type copies struct {
 	running sync.WaitGroup
+	closing atomic.Bool // those that have not begun are dropped
 	mu      sync.Mutex
 	ended   []outcome
 }
@@ -67,21 +69,36 @@ func (q *queue) copyRange(i uint32) {
 	s := &q.slots[i]
 	at, n := s.done+s.moved, int(s.part-s.moved)
 	from, to := s.req.From+at, s.req.Offset+at
-	fd, notify := q.disk.cfg.FD, q.notify
+	notify := q.notify
 	q.calls++
 	q.copying++
+	q.disk.mayAllocate() // a write to blocks that two ranges share needs storage of its own
 	q.disk.copied.Store(true)
-	q.copies.running.Go(func() { // ends with its one system call, which Close waits for
-		n, err := unix.CopyFileRange(fd, &from, fd, &to, n, 0)
-		o := outcome{id: i, n: int32(n)}
-		if err != nil {
-			o.n, o.errno = 0, err.(unix.Errno)
-		}
+	q.copies.running.Go(func() { // ends with its one system call or in its place, which Close waits for
+		o := q.disk.copyNow(from, to, n, &q.copies.closing)
+		o.id = i
 		q.copies.mu.Lock()
 		q.copies.ended = append(q.copies.ended, o)
 		q.copies.mu.Unlock()
 		notify()
 	})
+}
+
+// copyNow makes one call of copy_file_range(2), when its turn has come. Those of one file wait for each other in many file
+// systems, and so occupy a thread each: a disk has no more of them than calls of one queue.
+func (d *Disk) copyNow(from, to int64, n int, closing *atomic.Bool) outcome {
+	d.copying <- struct{}{}
+	defer func() { <-d.copying }()
+	beyond := d.share.begin()
+	defer d.share.end(beyond)
+	if closing.Load() {
+		return outcome{errno: unix.ECANCELED}
+	}
+	n, err := unix.CopyFileRange(d.cfg.FD, &from, d.cfg.FD, &to, n, 0)
+	if err != nil {
+		return outcome{errno: err.(unix.Errno)}
+	}
+	return outcome{n: int32(n)}
 }
 
 // reapCopies continues the requests whose calls have ended.

@@ -27,6 +27,8 @@ type Config struct {
 	// Allocates says that a write may need storage that the file does not have yet. A durable write is then a write and
 	// a separate sync, so that running out of space is not taken for a failed sync.
 	Allocates bool
+	// Allocating, unless it is nil, reports whether that has become so. Refresh calls it.
+	Allocating func(fd int) bool
 
 	// Measure returns the present size in bytes. It does not block. An error that wraps ErrGone latches the disk.
 	Measure func() (int64, error)
@@ -42,7 +44,9 @@ type Disk struct {
 	notes     []string                     // guarded by mu once the disk is open
 	blocks    *stripe.Table
 	sync      syncer
-	zeroes    []byte // writeStep bytes
+	share     share         // of the workers
+	copying   chan struct{} // has room for as many copies as may be in the kernel
+	zeroes    []byte        // writeStep bytes
 	newEngine func(d *Disk, calls int, notify func()) (engine, error)
 
 	threadsNoted sync.Once
@@ -68,7 +72,7 @@ func New(cfg Config) (*Disk, error) {
 		return nil, err
 	}
 	cfg.Options = opts
-	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize)}
+	d := &Disk{cfg: cfg, block: int64(cfg.Info.BlockSize), share: share{workers: cfg.Workers}, copying: make(chan struct{}, cfg.Threads)}
 	d.noDiscard.Store(!cfg.Device)
 	d.noDsync.Store(cfg.Allocates || !cfg.Direct)
 	d.setSize(cfg.Info.Size)

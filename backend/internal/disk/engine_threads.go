@@ -11,6 +11,7 @@ import (
 // threads is an engine of goroutines that make blocking calls. It is for machines without io_uring, and for calls that
 // io_uring does not support.
 type threads struct {
+	share       *share
 	fd          int
 	limit       int // maximum number of workers
 	jobs        chan call
@@ -30,15 +31,16 @@ type threads struct {
 }
 
 func newThreads(d *Disk, calls int, notify func()) (engine, error) {
-	return threadsOn(d.cfg.FD, d.cfg.Threads, calls, notify), nil
+	return threadsOn(&d.share, d.cfg.FD, d.cfg.Threads, calls, notify), nil
 }
 
-func threadsOn(fd, limit, calls int, notify func()) *threads {
+func threadsOn(s *share, fd, limit, calls int, notify func()) *threads {
 	size := 1
 	for size < calls {
 		size *= 2
 	}
 	return &threads{
+		share:  s,
 		fd:     fd,
 		limit:  limit,
 		jobs:   make(chan call, calls),
@@ -63,7 +65,9 @@ func (e *threads) start(c call) {
 func (e *threads) work() {
 	defer e.workers.Done()
 	for c := range e.jobs {
+		beyond := e.share.begin()
 		result := c.run(e.fd)
+		e.share.end(beyond)
 		i := e.tail.Add(1) - 1
 		e.ring[i&uint32(len(e.ring)-1)].Store(uint64(c.id+1)<<32 | uint64(uint32(result)))
 		if e.armed.Load() && e.armed.CompareAndSwap(true, false) {

@@ -26,6 +26,7 @@ type ringEngine struct {
 
 	// Calls that io_uring does not support are made by a second engine, whose completions the eventfd reports too. It
 	// is nil until the first such call.
+	share *share
 	fd    int
 	calls int
 	side  *threads
@@ -41,6 +42,7 @@ func newRingEngine(d *Disk, calls int, notify func()) (engine, error) {
 		reaped: make([]uring.Completion, reapBatch),
 		failed: make([]outcome, 0, calls),
 		notify: notify,
+		share:  &d.share,
 		fd:     d.cfg.FD,
 		calls:  calls,
 	}, nil
@@ -180,7 +182,7 @@ func (e *ringEngine) armWatched(outstanding bool) {
 func (e *ringEngine) beside() *threads {
 	if e.side == nil {
 		one := binary.NativeEndian.AppendUint64(nil, 1)
-		e.side = threadsOn(e.fd, 1, e.calls, func() { _, _ = unix.Write(e.ring.Event(), one) })
+		e.side = threadsOn(e.share, e.fd, 1, e.calls, func() { _, _ = unix.Write(e.ring.Event(), one) })
 	}
 	return e.side
 }

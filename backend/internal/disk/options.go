@@ -41,6 +41,9 @@ type Options struct {
 	// LockedThreads promises that each queue that is [backend.ThreadBound] is used from one goroutine locked to its OS
 	// thread, from the first Submit to Close.
 	LockedThreads bool
+
+	// Workers limit the blocking calls of all disks that have them. Nil: each disk has as many as its queues make.
+	Workers *Workers
 }
 
 // Check checks the limits and applies the defaults.

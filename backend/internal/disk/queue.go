@@ -206,6 +206,7 @@ func (q *queue) Close() error {
 	q.closing = true
 	q.waiting, q.syncing = nil, nil
 	q.engine.abort()
+	q.copies.closing.Store(true)
 	q.copies.running.Wait()
 	for q.reap(); q.calls > 0; q.reap() {
 		if err := q.engine.wait(); err != nil {

@@ -262,6 +262,9 @@ func (q *queue) failed(i uint32, errno unix.Errno) {
 		q.advance(i)
 		return
 	}
+	if how == byZeroRange { // XFS frees the range first: what it could not allocate again has no storage any more
+		q.disk.mayAllocate()
+	}
 	err := q.disk.mediaError(&s.req, errno)
 	if durably && !q.disk.refused(err) {
 		q.disk.sync.fail(fmt.Errorf("durable write to %s: %w", q.disk.cfg.Name, errno))

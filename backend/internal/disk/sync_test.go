@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -260,6 +261,55 @@ func TestDurableWriteAfterGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("write 0+4096")
+}
+
+// Two ranges share their blocks after a copy, and XFS frees a range before it allocates it again as zeroes, which may
+// fail: a later durable write may run out of space, which is an error of that write alone.
+func TestDurableWriteAfterLossOfStorage(t *testing.T) {
+	for name, lose := range map[string]func(*tester){
+		"copy of another program": func(qt *tester) {
+			if _, err := qt.q.(*queue).disk.Refresh(); err != nil {
+				qt.t.Fatal(err)
+			}
+		},
+		"copy": func(qt *tester) {
+			qt.submit(1, backend.OpCopy, 1<<20, qt.block, func(r *backend.Request) { r.From = 0 })
+			for done := false; !done; _, done = qt.results[1] {
+				qt.poll()
+				runtime.Gosched()
+			}
+			qt.want(1, nil)
+		},
+		"zeroes": func(qt *tester) {
+			qt.submit(1, backend.OpWriteZeroes, 1<<20, qt.block)
+			qt.wantCalls("zero 1048576+4096")
+			qt.end(0, 0, unix.ENOSPC)
+			qt.want(1, backend.ErrNoSpace)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := thick
+			cfg.Info.Copy = true
+			cfg.Measure = func() (int64, error) { return cfg.Info.Size, nil }
+			cfg.Allocating = func(int) bool { return name == "copy of another program" }
+			s, d := scripted(t, cfg)
+			qt := d.queue(t, s)
+			lose(qt)
+			qt.submit(2, backend.OpWrite, 1<<20, qt.block, fua)
+			qt.wantCalls("write 1048576+4096")
+			qt.end(0, 0, unix.ENOSPC)
+			qt.want(2, backend.ErrNoSpace)
+			if err := s.Failed(); err != nil {
+				t.Errorf("a write without space latched the disk: %v", err)
+			}
+			qt.submit(3, backend.OpWrite, 1<<20, qt.block, fua)
+			qt.succeed()
+			qt.wantNothing()
+			qt.wantCalls("sync")
+			qt.succeed()
+			qt.want(3, nil)
+		})
+	}
 }
 
 // Zeroing that needs a sync fails if the sync fails.

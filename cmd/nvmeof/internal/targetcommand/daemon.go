@@ -256,7 +256,7 @@ func (d *Daemon) finish(m *control.Manager, t *target.Target) error {
 
 // managed returns the configuration of the target's manager.
 func (d *Daemon) managed(t *target.Target, o *opener, on Machine, happened *events.Log, in *handedOver) control.Config {
-	stores := new(control.Opener)
+	stores := control.NewOpener()
 	c := control.Config{Target: t, Settings: d.Document, Log: d.Log, Events: happened, Audit: d.audit.sink(), File: d.File, Names: d.names,
 		Device: o.open, DeviceName: o.deviceName, Serves: o.serves, Away: deviceMayCome, Closing: o.closing, Addresses: on.Addresses,
 		Open: func(n *config.Namespace, pool *memory.Pool) (backend.Store, []string, error) {

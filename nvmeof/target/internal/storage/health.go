@@ -20,6 +20,7 @@ const AskDrives = time.Minute
 // stays open meanwhile; see Volumes.Release.
 func (v *Volume) Examine(now time.Time) (changed bool) {
 	before, h := v.ask(now)
+	v.logNotes()
 	if h.Lost != before.Lost {
 		v.logLost(h.Lost)
 	}

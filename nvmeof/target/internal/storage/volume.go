@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
 	"github.com/nvmeof-go/nvmeof/nvmeof/target/internal/health"
@@ -45,6 +43,7 @@ type Volume struct {
 	asked    atomic.Int64                 // when the query under way began, by Volumes.age; 0: none is under way
 	silent   atomic.Bool                  // a query takes too long, and that was logged
 	closed   bool                         // under querying
+	noted    noted                        // see newNotes
 
 	Reservations *Reservations
 }
@@ -70,6 +69,7 @@ func newVolume(volumes *Volumes, store backend.Store, name string) (*Volume, err
 		regions: make(map[*Site]rdmatransport.MemoryRegion),
 	}
 	v.size.Store(uint64(info.Size) >> v.Shift)
+	v.newNotes() // who opened the store has logged these
 	h := health.Sound()
 	h.Failed = v.Latched() != nil // hosts whose associations were moved from another process know of it
 	v.Health.Store(h)
@@ -115,14 +115,11 @@ func (v *Volume) openOn(d *Site) error {
 }
 
 func (v *Volume) openLane(d *Site, w *Shard, leaser backend.Leaser) error {
-	known := len(v.notes())
 	q, watch, err := v.openQueue(w.Shard, v.volumes.depth)
 	if err != nil {
 		return err
 	}
-	for _, note := range v.notes()[known:] { // earlier notes were logged when the store was opened
-		v.volumes.log.Warn(note, zap.String("export", v.Name))
-	}
+	v.logNotes()
 	l := v.lanes[w.Index].Load()
 	if l == nil {
 		l = new(Lane)
@@ -136,13 +133,6 @@ func (v *Volume) openLane(d *Site, w *Shard, leaser backend.Leaser) error {
 		return errors.Join(err, q.Close())
 	}
 	l.open = true
-	return nil
-}
-
-func (v *Volume) notes() []string {
-	if n, ok := v.store.(backend.Noter); ok {
-		return n.Notes()
-	}
 	return nil
 }
 
