@@ -65,6 +65,10 @@ type Op struct {
 type Txn struct {
 	If   []Compare
 	Then []Op
+
+	// Urgent transactions do not wait for others of the same Store that have not begun. A gateway whose heartbeats wait
+	// behind what its hosts ask for would be fenced.
+	Urgent bool
 }
 
 // A Result is the outcome of a transaction.

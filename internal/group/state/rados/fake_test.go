@@ -23,6 +23,7 @@ type fakeObject struct {
 	lossy  bool          // writes get no reply
 	mute   bool          // messages are lost
 	hold   chan struct{} // nil: nothing hangs
+	takes  time.Duration // of each write and read
 	writes int           // executed or not
 	most   int           // maximum entries of a page; 0: as requested
 	read1  func()        // called before each read
@@ -35,8 +36,9 @@ func newFake() *fakeObject {
 
 func (o *fakeObject) hang() error {
 	o.mu.Lock()
-	hold, errno := o.hold, o.errno
+	hold, errno, takes := o.hold, o.errno, o.takes
 	o.mu.Unlock()
+	time.Sleep(takes)
 	if hold != nil {
 		<-hold
 	}

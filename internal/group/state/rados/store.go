@@ -31,7 +31,8 @@ var errClosed = errors.New("state: the store is closed")
 type Store struct {
 	object object
 	hint   atomic.Uint64 // the revision that is probably the newest
-	turn   chan struct{} // has room for one transaction at a time
+	line   turn          // of the transactions that are not urgent
+	turn   turn          // to write; at most one of the line waits for it
 	done   chan struct{} // closed by Close
 
 	closeTime, pollTime time.Duration
@@ -99,7 +100,7 @@ func dialWhole(dial dialer, cfg *Config) (object, error) {
 }
 
 func newStore(o object) *Store {
-	return &Store{object: o, turn: make(chan struct{}, 1), done: make(chan struct{}),
+	return &Store{object: o, line: make(turn, 1), turn: make(turn, 1), done: make(chan struct{}),
 		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
 }
 

@@ -1,0 +1,81 @@
+package rados
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
+)
+
+// TestUrgent: heartbeats are executed in time by a slow cluster, of which the gateway's hosts ask a lot while other
+// gateways change the counter.
+func TestUrgent(t *testing.T) {
+	for _, others := range []int{0, 1} {
+		t.Run(fmt.Sprint(others), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { urgent(t, others) }) })
+	}
+}
+
+func urgent(t *testing.T, others int) {
+	o := newFake()
+	o.takes = 150 * time.Millisecond
+	s := fakeStore(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	made := 0
+	change := func(s *Store, i int, after time.Duration) {
+		wg.Go(func() {
+			defer s.Close() // waits for what was begun
+			for ctx.Err() == nil {
+				if _, err := s.Txn(ctx, put(fmt.Sprint("record/", i), "")); err == nil && i == 0 {
+					made++
+				}
+				time.Sleep(after)
+			}
+		})
+	}
+	for i := range 8 {
+		change(s, i, 0)
+	}
+	for range others {
+		change(fakeStore(t, o), 100, 400*time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	for i := range 20 {
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		beat := put("beat/a", fmt.Sprint(i))
+		beat.Urgent = true
+		if r, err := s.Txn(soon, beat); err != nil || !r.Done {
+			t.Errorf("heartbeat %d: %v, %v", i, r, err)
+		}
+		cancel()
+		time.Sleep(500 * time.Millisecond)
+	}
+	if made == 0 {
+		t.Error("transactions that are not urgent are not executed at all")
+	}
+	cancel()
+	wg.Wait()
+}
+
+// TestUrgentGivesUp: one that is not urgent ends with its context between two attempts, too.
+func TestUrgentGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newFake()
+		s := fakeStore(t, o)
+		if err := s.take(t.Context(), s.turn); err != nil { // as an urgent one that takes long
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Txn(ctx, put("a", "")); !errors.Is(err, state.ErrUnavailable) || errors.Is(err, state.ErrUnknown) || o.writes != 0 {
+			t.Errorf("%d writes, %v", o.writes, err)
+		}
+		s.turn.end()
+		done(t, s, put("a", ""))
+	})
+}
