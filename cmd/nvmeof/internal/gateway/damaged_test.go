@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -39,5 +40,19 @@ func TestDamagedNotes(t *testing.T) {
 		if n, err := f.Get(t.Context(), path); err == nil || !strings.Contains(err.Error(), fileKey(path)) {
 			t.Errorf("%s: a note %+v, %v", damage, n, err)
 		}
+	}
+}
+
+// TestRecordByHand: a record that was put by hand into an object of Ceph, and so has a revision that no transaction has
+// had, does not hide the changes that follow.
+func TestRecordByHand(t *testing.T) {
+	t.Parallel()
+	ks := newKeepers(&Gateway{})
+	const key = group.RecordPrefix + "namespace"
+	for _, r := range []state.Revision{2, 0x78ffffffffffffff, 4} {
+		ks.changed(state.Snapshot{Revision: 4, Entries: []state.Entry{{Key: key, Revision: r}}}, false)
+	}
+	if ks.seen[key] != 4 {
+		t.Errorf("revision %d is the last that was seen", ks.seen[key])
 	}
 }

@@ -51,7 +51,7 @@ func (s *Store) snapshot(ctx context.Context, p *page) (state.Snapshot, bool, er
 		size := 0
 		for _, e := range found.entries {
 			size += len(e.value)
-			all.Entries = append(all.Entries, state.Entry{Key: ofValueKey(e.key), Value: e.value[8:], Revision: revisionOf(e.value)})
+			all.Entries = append(all.Entries, stored(e))
 		}
 		if !found.more {
 			return all, true, nil
@@ -85,11 +85,6 @@ func (s *Store) readPage(ctx context.Context, p page) (found, error) {
 	})
 	if err == nil && f.revision == 0 {
 		err = errGone
-	}
-	for _, e := range f.entries {
-		if len(e.value) < 8 {
-			return f, fmt.Errorf("key %q of the group's object was not written by this program: %w", e.key, unix.EINVAL)
-		}
 	}
 	s.hint.Store(uint64(f.revision))
 	return f, err

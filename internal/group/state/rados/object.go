@@ -85,6 +85,28 @@ func revisionOf(b []byte) state.Revision {
 	return state.Revision(binary.BigEndian.Uint64(b))
 }
 
+// stored returns the entry of the state that is in a value of the object. A value that is too short for a revision was put
+// by hand. It is not left out, so that the reader finds it damaged and names its key. It gets a revision that no
+// transaction has had, and not 0, which is that of a missing key.
+func stored(e entry) state.Entry {
+	if len(e.value) < 8 {
+		padded := []byte("\xff\xff\xff\xff\xff\xff\xff\xff")
+		copy(padded, e.value)
+		return state.Entry{Key: ofValueKey(e.key), Value: e.value, Revision: revisionOf(padded)}
+	}
+	return state.Entry{Key: ofValueKey(e.key), Value: e.value[8:], Revision: revisionOf(e.value)}
+}
+
+// storedIn returns the revision of a value of the object, 0 if there is none.
+func storedIn(entries []entry, key string) state.Revision {
+	for _, e := range entries {
+		if e.key == key {
+			return stored(e).Revision
+		}
+	}
+	return 0
+}
+
 // revisionIn returns the revision under a key of the object.
 func revisionIn(entries []entry, key string) state.Revision {
 	for _, e := range entries {
