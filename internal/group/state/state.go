@@ -36,6 +36,8 @@ var (
 	ErrUnknown = errors.New("state: it is not known whether the transaction was carried out")
 	// ErrUnavailable is wrapped by the errors of stores that cannot be reached or do not answer.
 	ErrUnavailable = errors.New("state: the store does not answer")
+	// ErrRefused is wrapped by the errors of stores that answer, but do not admit the caller or do not allow the call.
+	ErrRefused = errors.New("state: the store refuses it to this client")
 	// ErrTooLarge is wrapped by the error for exceeding the limits.
 	ErrTooLarge = errors.New("state: too large")
 )

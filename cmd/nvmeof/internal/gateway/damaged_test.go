@@ -1,10 +1,16 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
@@ -54,5 +60,33 @@ func TestRecordByHand(t *testing.T) {
 	}
 	if ks.seen[key] != 4 {
 		t.Errorf("revision %d is the last that was seen", ks.seen[key])
+	}
+}
+
+// TestRefusedIsNotDamaged: a store that refuses the gateway, as after a change of the password, is not reported as one with
+// a damaged key, which the administrator would then restore.
+func TestRefusedIsNotDamaged(t *testing.T) {
+	t.Parallel()
+	g := &Gateway{cfg: Config{Log: zap.NewNop(), Alarm: func(group.Alarm) {}}, alarms: map[group.Alarm]time.Time{}}
+	for err, want := range map[error]int{fmt.Errorf("etcd at a: %w", state.ErrRefused): 0, errors.New("config/current is damaged"): 1} {
+		g.unfollowed(&control.GroupError{Err: err})
+		if all := g.alarmed(); len(all) != want {
+			t.Errorf("%v: %v", err, all)
+		}
+		clear(g.alarms)
+	}
+}
+
+// TestPasswordFile: the end of the line does not belong to the password, and the file is read again for a new one.
+func TestPasswordFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "password")
+	for text, want := range map[string]string{"first\n": "first", " two words\r\n": " two words"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := passwordIn(t.Context(), config.Path(file)); err != nil || got != want {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
 	}
 }

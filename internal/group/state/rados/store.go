@@ -174,7 +174,7 @@ func explain(err error) error {
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("state: the pool cannot keep keys: take a replicated one: %w", err)
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		return fmt.Errorf("state: the cluster does not allow that to the client: see its capabilities (osd 'allow rwx pool=POOL'): %w", err)
+		return fmt.Errorf("%w: see its capabilities (osd 'allow rwx pool=POOL'): %w", state.ErrRefused, err)
 	case errors.Is(err, errClosed) || errors.As(err, &notAsked{}):
 		return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
 	}

@@ -203,7 +203,7 @@ func TestErrors(t *testing.T) {
 		{unix.EIO, state.ErrUnknown, state.ErrUnavailable, ""},
 		{unix.ENOENT, unix.ENOENT, unix.ENOENT, "removed the object"},
 		{unix.EOPNOTSUPP, unix.EOPNOTSUPP, unix.EOPNOTSUPP, "replicated"},
-		{unix.EPERM, unix.EPERM, unix.EPERM, "capabilities"},
+		{unix.EPERM, state.ErrRefused, state.ErrRefused, "capabilities"},
 		{unix.ENOSPC, unix.ENOSPC, unix.ENOSPC, "refuses"},
 	} {
 		o := newFake()
