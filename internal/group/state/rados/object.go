@@ -12,8 +12,8 @@ import (
 type object interface {
 	// write executes all steps, or none. The error is ECANCELED if a comparison does not hold.
 	write(steps []step) error
-	// read returns the entries of keys, and a page of the entries whose keys have a prefix, all at one point in time.
-	read(keys []string, p page) (named, listed []entry, more bool, err error)
+	// read returns the entries of keys, and pages of entries, all at one point in time.
+	read(keys []string, pages ...page) (named []entry, listed []listed, err error)
 	watch() (watch, error)
 	// notify sends a message to the watchers without waiting for them.
 	notify(message string) error
@@ -55,6 +55,12 @@ type entry struct {
 type page struct {
 	prefix, after string
 	most          int
+}
+
+// A listed is a page that was read.
+type listed struct {
+	entries []entry
+	more    bool // entries follow
 }
 
 // Keys of the object. A key of the state has a letter before it, so that keys cannot collide.

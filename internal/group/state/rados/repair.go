@@ -18,7 +18,7 @@ func (s *Store) repair(ctx context.Context, all []state.Compare) (repaired bool,
 		keys = append(keys, revisionKey(c.Key), valueKey(c.Key))
 	}
 	entries, err := ask(ctx, s, func() ([]entry, error) {
-		named, _, _, err := s.object.read(keys, page{})
+		named, _, err := s.object.read(keys)
 		return named, err
 	})
 	if err != nil {

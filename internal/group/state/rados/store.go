@@ -35,6 +35,7 @@ type Store struct {
 	turn   turn          // to write; at most one of the line waits for it
 	done   chan struct{} // closed by Close
 
+	limit               time.Duration // of a transaction, with all of its attempts
 	closeTime, pollTime time.Duration
 
 	mu       sync.Mutex
@@ -75,7 +76,7 @@ func open(ctx context.Context, cfg Config, dial dialer) (*Store, error) {
 		if d.err != nil {
 			return nil, fmt.Errorf("state of group %s in pool %s: %w", cfg.Group, cfg.Pool, d.err)
 		}
-		return newStore(d.o), nil
+		return newStore(d.o, 2*cfg.timeout()), nil
 	case <-ctx.Done():
 		close(left)
 		return nil, fmt.Errorf("state of group %s in pool %s: %w: %w", cfg.Group, cfg.Pool, state.ErrUnavailable, ctx.Err())
@@ -88,7 +89,7 @@ func dialWhole(dial dialer, cfg *Config) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, _, _, err := o.read([]string{counter}, page{})
+	named, _, err := o.read([]string{counter})
 	if err == nil && revisionIn(named, counter) == 0 {
 		err = errGone
 	}
@@ -99,8 +100,8 @@ func dialWhole(dial dialer, cfg *Config) (object, error) {
 	return o, nil
 }
 
-func newStore(o object) *Store {
-	return &Store{object: o, line: make(turn, 1), turn: make(turn, 1), done: make(chan struct{}),
+func newStore(o object, limit time.Duration) *Store {
+	return &Store{object: o, limit: limit, line: make(turn, 1), turn: make(turn, 1), done: make(chan struct{}),
 		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
 }
 

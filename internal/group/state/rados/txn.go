@@ -32,6 +32,8 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	if err := t.Check(); err != nil {
 		return state.Result{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
 	until := s.turn // that the transaction ends
 	if !t.Urgent {
 		until = s.line
@@ -112,7 +114,7 @@ func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Rev
 		keys = append(keys, revisionKey(c.Key))
 	}
 	entries, err := ask(ctx, s, func() ([]entry, error) {
-		named, _, _, err := s.object.read(keys, page{})
+		named, _, err := s.object.read(keys)
 		return named, err
 	})
 	if err != nil {

@@ -62,6 +62,27 @@ func urgent(t *testing.T, others int) {
 	wg.Wait()
 }
 
+// TestTxnEnds: a transaction whose counter is always another one ends after the limit, without one of the caller.
+func TestTxnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newFake()
+		o.takes = time.Second
+		s := fakeStore(t, o)
+		o.read1 = func() { // as the other gateways do after it has read the counter, too
+			go func() {
+				time.Sleep(time.Millisecond)
+				o.set(func() { o.keys[counter] = bytesOf(revisionOf(o.keys[counter]) + 1) })
+			}()
+		}
+		o.set(func() { o.keys[counter] = bytesOf(7) })
+		begun := time.Now()
+		if r, err := s.Txn(t.Context(), put("a", "")); err == nil || time.Since(begun) > time.Minute {
+			t.Errorf("%v, %v after %v", r, err, time.Since(begun))
+		}
+		s.Close()
+	})
+}
+
 // TestUrgentGivesUp: one that is not urgent ends with its context between two attempts, too.
 func TestUrgentGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
