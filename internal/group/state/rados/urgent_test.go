@@ -80,6 +80,7 @@ func TestTxnEnds(t *testing.T) {
 			t.Errorf("%v, %v after %v", r, err, time.Since(begun))
 		}
 		s.Close()
+		time.Sleep(time.Second) // for what read1 has begun
 	})
 }
 
