@@ -99,19 +99,27 @@ static void collect(struct nl_lib *l, struct text *t, void *iterator, uint32_t k
 	l->rados_omap_get_end(iterator);
 }
 
+static size_t count(const char *steps, size_t size)
+{
+	const char *end = steps + size;
+	size_t n = 0;
+
+	for (; steps < end; n++) {
+		struct nl_step s;
+
+		memcpy(&s, steps, sizeof s);
+		steps += sizeof s + s.key + s.value;
+	}
+	return n;
+}
+
 // ask adds to an operation reads of the keys that the steps name.
 static int ask(struct nl_lib *l, void *op, const char *steps, size_t size, void **iterator, int *err)
 {
 	const char *end = steps + size, *at;
-	size_t n = 0, i = 0, *sizes;
+	size_t n = count(steps, size), i = 0, *sizes;
 	const char **keys;
 
-	for (at = steps; at < end; n++) {
-		struct nl_step s;
-
-		memcpy(&s, at, sizeof s);
-		at += sizeof s + s.key + s.value;
-	}
 	keys = calloc(n + 1, sizeof *keys);
 	sizes = calloc(n + 1, sizeof *sizes);
 	for (at = steps; keys && sizes && at < end; i++) {
@@ -130,28 +138,57 @@ static int ask(struct nl_lib *l, void *op, const char *steps, size_t size, void 
 	return n ? 0 : -ENOMEM;
 }
 
+// A list that an operation reads.
+struct list {
+	void *entries;
+	unsigned char more;
+	int err;
+};
+
+// request adds to an operation reads of the lists.
+static void request(struct nl_lib *l, void *op, const char *lists, size_t size, struct list *to)
+{
+	const char *end = lists + size;
+
+	for (; lists < end; to++) {
+		struct nl_step s;
+
+		memcpy(&s, lists, sizeof s);
+		lists += sizeof s;
+		l->rados_read_op_omap_get_vals2(op, lists, lists + s.key, s.kind, &to->entries, &to->more, &to->err);
+		lists += s.key + s.value;
+	}
+}
+
 int nl_read(struct nl_pool *p, const char *object, const char *steps, size_t size,
-	const char *after, const char *prefix, uint64_t most, char **entries, size_t *length, int *more)
+	const char *lists, size_t lists_size, char **entries, size_t *length, unsigned char *more)
 {
 	struct nl_lib *l = p->lib;
-	void *op = l->rados_create_read_op(), *named = NULL, *listed = NULL;
-	int err, err1 = 0, err2 = 0;
-	unsigned char rest = 0;
+	void *op = l->rados_create_read_op(), *named = NULL;
+	size_t n = count(lists, lists_size);
+	struct list *all = calloc(n + 1, sizeof *all);
+	int err, err1 = 0;
 	struct text t = {0};
 
-	err = ask(l, op, steps, size, &named, &err1);
-	if (most > 0)
-		l->rados_read_op_omap_get_vals2(op, after, prefix, most, &listed, &rest, &err2);
-	if (!err)
+	err = all ? ask(l, op, steps, size, &named, &err1) : -ENOMEM;
+	if (!err) {
+		request(l, op, lists, lists_size, all);
 		err = l->rados_read_op_operate(op, p->context, object, 0);
+	}
 	if (!err)
-		err = err1 ? err1 : err2;
+		err = err1;
+	for (size_t i = 0; all && i < n; i++) {
+		if (!err)
+			err = all[i].err;
+		more[i] = all[i].more;
+	}
 	t.err = err;
 	collect(l, &t, named, 0);
-	collect(l, &t, listed, 1);
+	for (size_t i = 0; all && i < n; i++)
+		collect(l, &t, all[i].entries, (uint32_t)i + 1);
 	l->rados_release_read_op(op);
+	free(all);
 	*entries = t.at;
 	*length = t.size;
-	*more = rest;
 	return t.err;
 }

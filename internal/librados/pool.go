@@ -90,33 +90,45 @@ type Entry struct {
 // A Listing requests entries of an object in the order of their keys.
 type Listing struct {
 	Prefix, After string // without zero bytes
-	Most          int    // 0: none
+	Most          uint32
 }
 
-// Read returns the entries of those keys that exist, the entries of a listing, and whether the listing has more. All
-// are from one point in time.
-func (p *Pool) Read(object string, keys []string, list Listing) (named, listed []Entry, more bool, err error) {
+// A Listed is the result of a Listing.
+type Listed struct {
+	Entries []Entry
+	More    bool // there are further entries
+}
+
+// Read returns the entries of those keys that exist, and those of listings. All are from one point in time.
+func (p *Pool) Read(object string, keys []string, lists []Listing) (named []Entry, listed []Listed, err error) {
 	var t texts
 	defer t.free()
-	var s Steps
+	var s, l Steps
 	for _, k := range keys {
 		s.add(C.NL_COMPARE, k, nil)
 	}
+	for _, one := range lists {
+		l.add(one.Most, one.After+"\x00", []byte(one.Prefix+"\x00"))
+	}
 	var entries *C.char
 	var size C.size_t
-	var rest C.int
+	more := make([]byte, len(lists)+1)
 	code := C.nl_read(p.handle, t.add(object), (*C.char)(unsafe.Pointer(unsafe.SliceData(s.b))), C.size_t(len(s.b)),
-		t.add(list.After), t.add(list.Prefix), C.uint64_t(list.Most), &entries, &size, &rest)
+		(*C.char)(unsafe.Pointer(unsafe.SliceData(l.b))), C.size_t(len(l.b)), &entries, &size, (*C.uchar)(unsafe.SliceData(more)))
 	defer C.free(unsafe.Pointer(entries))
 	if err := check("read", code); err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
-	named, listed = split(unsafe.Slice((*byte)(unsafe.Pointer(entries)), size))
-	return named, listed, rest != 0, nil
+	listed = make([]Listed, len(lists))
+	for i := range listed {
+		listed[i].More = more[i] != 0
+	}
+	named = split(unsafe.Slice((*byte)(unsafe.Pointer(entries)), size), listed)
+	return named, listed, nil
 }
 
-// split parses and copies entries.
-func split(b []byte) (named, listed []Entry) {
+// split parses and copies entries, and adds those of lists to these.
+func split(b []byte, listed []Listed) (named []Entry) {
 	for len(b) > 0 {
 		kind, k, v := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint32(b[8:])
 		b = b[12:]
@@ -124,8 +136,9 @@ func split(b []byte) (named, listed []Entry) {
 		if b = b[k+v:]; kind == 0 {
 			named = append(named, e)
 		} else {
-			listed = append(listed, e)
+			of := &listed[kind-1]
+			of.Entries = append(of.Entries, e)
 		}
 	}
-	return named, listed
+	return named
 }

@@ -53,10 +53,12 @@ struct nl_step {
 // nl_write executes all steps, or none: -ECANCELED if a comparison does not hold.
 int nl_write(struct nl_pool *, const char *object, const char *steps, size_t size);
 
-// nl_read reads the keys of some steps, and up to most entries whose keys follow a given key and begin with a prefix,
-// all at one point in time. The caller frees the entries.
+// nl_read reads the keys of some steps, and lists, all at one point in time. A list is up to most entries whose keys
+// follow a given key and begin with a prefix: it is requested by a step with most for the kind, these two for the key and
+// the value, and a zero byte after each. The caller frees the entries, whose kind is 0, or the number of their list from
+// 1. more has a byte for each list.
 int nl_read(struct nl_pool *, const char *object, const char *steps, size_t size,
-	const char *after, const char *prefix, uint64_t most, char **entries, size_t *length, int *more);
+	const char *lists, size_t lists_size, char **entries, size_t *length, unsigned char *more);
 
 // nl_watch watches an object. Each message, and the loss of the watch, is signaled by the eventfd.
 int nl_watch(struct nl_pool *, void *cluster, const char *object, int event, struct nl_watch **);

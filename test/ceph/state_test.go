@@ -2,6 +2,7 @@ package ceph
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -66,6 +67,44 @@ func TestState(t *testing.T) {
 			t.Errorf("%q: %d bytes under %q, want %d", o.Key, len(e.Value), e.Key, len(o.Value))
 		}
 	}
+}
+
+// TestStateManyKeys: more keys than the cluster lists in one operation are read as of one revision while another store
+// changes the counter all the time.
+func TestStateManyKeys(t *testing.T) {
+	c := cluster(t)
+	name := newGroup()
+	s, other := group(t, c, name), group(t, c, name)
+	const keys = 2970
+	for i := 0; i < keys; i += 99 {
+		var ops []state.Op
+		for j := range 99 {
+			ops = append(ops, state.Op{Key: fmt.Sprintf("record/%05d", i+j), Value: fmt.Appendf(nil, "%d", i+j)})
+		}
+		if r, err := s.Txn(t.Context(), state.Txn{Then: ops}); err != nil || !r.Done {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			value := fmt.Appendf(nil, "%d", i)
+			_, _ = other.Txn(ctx, state.Txn{Then: []state.Op{{Key: "beat/a", Value: value}, {Key: "record/", Value: value}, {Key: "record/x", Value: value}}})
+		}
+	})
+	for range 10 {
+		got, err := s.Get(t.Context(), "record/0")
+		if err != nil || len(got.Entries) != keys || string(got.Entries[keys-1].Value) != fmt.Sprint(keys-1) {
+			t.Errorf("%d entries, %v", len(got.Entries), err)
+		}
+		got, err = s.Get(t.Context(), "record/")
+		if n := len(got.Entries); err != nil || n > keys && string(got.Entries[0].Value) != string(got.Entries[n-1].Value) {
+			t.Errorf("%d entries, not of one revision: %v", n, err)
+		}
+	}
+	cancel()
+	wg.Wait()
 }
 
 // addUp increments a number, times times.

@@ -198,6 +198,7 @@ func (r *Runner) txn(a group.Txn) {
 	r.spawn(func() {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.CallTimeout)
 		defer cancel()
+		a.Txn.Urgent = true // CallTimeout is short
 		result, err := r.cfg.Store.Txn(ctx, a.Txn)
 		r.calls.Done()
 		r.post(func() { r.step(group.Committed{Token: a.Token, Result: result, Err: err}) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nvmeof-go/nvmeof/internal/group"
+	"github.com/nvmeof-go/nvmeof/internal/group/state"
 	"github.com/nvmeof-go/nvmeof/internal/group/state/simulated"
 )
 
@@ -122,6 +123,19 @@ func (t *target) Fence(_ context.Context, f group.Fence) error {
 func (t *target) Loads() map[group.ID]uint64 { return nil }
 func (t *target) Sizes() map[group.ID]int64  { return nil }
 
+// A store checks that nothing of a runner waits behind what hosts ask of the store.
+type store struct {
+	state.Store
+	t *testing.T
+}
+
+func (s store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
+	if !t.Urgent {
+		s.t.Errorf("a transaction that is not urgent: %v", t)
+	}
+	return s.Store.Txn(ctx, t)
+}
+
 // A world is a store with gateways.
 type world struct {
 	t      *testing.T
@@ -142,7 +156,7 @@ func (w *world) start(name string, change ...func(*Config, *target)) (*Runner, *
 	w.t.Helper()
 	conn := w.shared.Open(time.Second)
 	tgt := &target{name: name, serves: map[group.ID]uint64{}, openIn: 10 * time.Millisecond}
-	c := Config{Gateway: group.Config{Name: name, DrainTimeout: 5 * time.Second}, Groups: w.groups, Store: conn, Target: tgt,
+	c := Config{Gateway: group.Config{Name: name, DrainTimeout: 5 * time.Second}, Groups: w.groups, Store: store{conn, w.t}, Target: tgt,
 		Clock: func() time.Duration { return time.Hour + time.Since(w.begun) }}
 	for _, f := range change {
 		f(&c, tgt)

@@ -36,6 +36,8 @@ var (
 	ErrUnknown = errors.New("the group's store did not answer: the transaction may have been executed or not")
 	// ErrUnavailable is wrapped by the errors of stores that cannot be reached or do not answer.
 	ErrUnavailable = errors.New("the group's store does not answer")
+	// ErrRefused is wrapped by the errors of stores that answer, but do not admit the caller or do not allow the call.
+	ErrRefused = errors.New("the group's store refuses this client")
 	// ErrTooLarge is wrapped by the error for exceeding the limits.
 	ErrTooLarge = errors.New("too large for the group's store")
 )
@@ -65,6 +67,10 @@ type Op struct {
 type Txn struct {
 	If   []Compare
 	Then []Op
+
+	// Urgent transactions do not wait for others of the same Store that have not begun. A gateway whose heartbeats wait
+	// behind what its hosts ask for would be fenced.
+	Urgent bool
 }
 
 // A Result is the outcome of a transaction.

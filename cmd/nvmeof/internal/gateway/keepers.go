@@ -178,7 +178,7 @@ func (ks *keepers) notice(ctx context.Context) {
 		for done := false; !done && ctx.Err() == nil; {
 			all, err := ks.store().Get(ctx, group.RecordPrefix)
 			if done = err == nil; done {
-				ks.changed(all.Entries, first)
+				ks.changed(all, first)
 				first = false
 			}
 			select {
@@ -196,11 +196,17 @@ func (ks *keepers) any() bool {
 	return len(ks.seen) > 0
 }
 
-func (ks *keepers) changed(entries []state.Entry, first bool) {
-	for _, e := range entries {
+// changed tells the target of records whose revision has grown. A record that was put by hand into an object of Ceph may
+// have one that no transaction has had: later changes would seem to be older.
+func (ks *keepers) changed(all state.Snapshot, first bool) {
+	for _, e := range all.Entries {
+		at := e.Revision
+		if at > all.Revision {
+			at = 0
+		}
 		ks.mu.Lock()
-		k, news := ks.all[e.Key], e.Revision > ks.seen[e.Key]
-		ks.seen[e.Key] = max(ks.seen[e.Key], e.Revision)
+		k, news := ks.all[e.Key], at > ks.seen[e.Key]
+		ks.seen[e.Key] = max(ks.seen[e.Key], at)
 		ks.mu.Unlock()
 		if first || !news || k == nil {
 			continue

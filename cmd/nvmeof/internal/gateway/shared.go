@@ -170,7 +170,7 @@ func (g *Gateway) follow(ctx context.Context, run *runner.Runner) {
 func (g *Gateway) unfollowed(err error) {
 	kind := group.AlarmUnreadable
 	switch {
-	case !errors.As(err, new(*control.GroupError)), errors.Is(err, state.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case !errors.As(err, new(*control.GroupError)), errors.Is(err, state.ErrUnavailable), errors.Is(err, state.ErrRefused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return
 	case errors.As(err, new(*control.LostError)):
 		kind = group.AlarmStore

@@ -256,7 +256,7 @@ func present(ctx context.Context, s state.Store) (uint64, error) {
 		return 0, err
 	}
 	n, err := revision.Number(ctx, s)
-	if err != nil && errors.Is(err, state.ErrUnavailable) {
+	if errors.Is(err, state.ErrUnavailable) || errors.Is(err, state.ErrRefused) {
 		return 0, err
 	}
 	return generation(all.Entries[0].Revision, n), nil // follow reports other errors of the configuration

@@ -35,13 +35,20 @@ func openStore(ctx context.Context, g *config.Gateways, log *zap.Logger) (state.
 		}
 	}
 	if g.PasswordFile != "" {
-		text, err := namedfile.Read(ctx, string(g.PasswordFile), maxPassword)
-		if err != nil {
-			return nil, fmt.Errorf("password of the group's store: %w", err)
+		cfg.Reread = func(ctx context.Context) (string, error) { return passwordIn(ctx, g.PasswordFile) }
+		if cfg.Password, err = cfg.Reread(ctx); err != nil {
+			return nil, err
 		}
-		cfg.Password = string(bytes.TrimRight(text, "\r\n"))
 	}
 	return etcd.Open(cfg)
+}
+
+func passwordIn(ctx context.Context, file config.Path) (string, error) {
+	text, err := namedfile.Read(ctx, string(file), maxPassword)
+	if err != nil {
+		return "", fmt.Errorf("password of the group's store: %w", err)
+	}
+	return string(bytes.TrimRight(text, "\r\n")), nil
 }
 
 // radosTime is the time limit of a call to Ceph.

@@ -42,7 +42,7 @@ func (s *Store) Get(caller context.Context, prefix string) (state.Snapshot, erro
 	for {
 		snap, err := s.get(ctx, prefix, share)
 		switch {
-		case err == nil || refused(err):
+		case err == nil || refused(err) && !errors.Is(err, errRenewed):
 			return snap, err
 		case isFull(err): // it is the same at all endpoints, and lasts
 			return snap, s.failed(caller, state.ErrUnavailable, err)
@@ -73,7 +73,7 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 		err = s.known(r.Header.ClusterId)
 	}
 	if err != nil {
-		return snap, s.judge(ctx, e, err)
+		return snap, s.judge(ctx, e, s.renew(attempt, e, err))
 	}
 	snap.Revision = state.Revision(r.Header.Revision)
 	for _, kv := range r.Responses[0].GetResponseRange().Kvs {
@@ -84,7 +84,7 @@ func (s *Store) get(ctx context.Context, prefix string, limit time.Duration) (sn
 	return snap, nil
 }
 
-// Txn implements state.Store. It makes one attempt. A transaction that only compares goes through the log like any
+// Txn implements state.Store. It makes one attempt, except after a login that was renewed. A transaction that only compares goes through the log like any
 // other one: see operations.
 func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	if err := t.Check(); err != nil {
@@ -93,13 +93,23 @@ func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	if err := s.ready(caller); err != nil {
 		return state.Result{}, err
 	}
+	ctx, cancel := s.limited(caller)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		r, err := s.txn(caller, ctx, &t)
+		if !errors.Is(err, errRenewed) || tries == loginTries {
+			return r, err
+		}
+	}
+}
+
+// txn is one attempt, with the limited context of the caller.
+func (s *Store) txn(caller, ctx context.Context, t *state.Txn) (state.Result, error) {
 	e, err := s.use()
 	if err != nil {
 		return state.Result{}, err
 	}
 	defer s.release(e)
-	ctx, cancel := s.limited(caller)
-	defer cancel()
 	r, err := e.client.Txn(ctx).If(s.comparisons(t.If)...).Then(s.operations(t.Then)...).Commit()
 	if err == nil {
 		err = s.known(r.Header.ClusterId)
@@ -107,7 +117,7 @@ func (s *Store) Txn(caller context.Context, t state.Txn) (state.Result, error) {
 	if err == nil {
 		return state.Result{Done: r.Succeeded, Revision: state.Revision(r.Header.Revision)}, nil
 	}
-	if err = s.judge(caller, e, err); refused(err) {
+	if err = s.judge(caller, e, s.renew(ctx, e, err)); refused(err) {
 		return state.Result{}, err
 	}
 	return state.Result{}, s.failed(caller, state.ErrUnknown, err)
@@ -145,7 +155,11 @@ func (s *Store) judge(ctx context.Context, e *endpoint, err error) error {
 	case isFull(err):
 		err = fmt.Errorf("%w: compact and defragment etcd, then etcdctl alarm disarm", err)
 		s.refuses(e, err)
+	case errors.Is(err, errRenewed):
 	case refused(err):
+		if ofUser(err) {
+			err = fmt.Errorf("%w: %w", state.ErrRefused, err)
+		}
 		s.refuses(e, err)
 	case ctx.Err() == nil:
 		s.leaves(e, err)

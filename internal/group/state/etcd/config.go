@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -22,6 +23,9 @@ type Config struct {
 	TLS      TLS
 	User     string // empty: none
 	Password string
+	// Reread returns the present password. It is called when etcd refuses the one in use, which may have been changed
+	// since. nil: the password never changes.
+	Reread func(context.Context) (string, error)
 
 	Timeout time.Duration // of each call; 0: 5 s
 	Log     *zap.Logger   // nil: nothing is logged

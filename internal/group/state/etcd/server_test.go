@@ -38,6 +38,7 @@ type server struct {
 	failure  error // of each transaction, which is executed
 	refuses  error // of each transaction, which is not executed
 	token    string
+	password string // "": right
 	id       uint64 // of the cluster
 	logins   int
 	history  int64 // the first revision that is not compacted
@@ -126,11 +127,16 @@ func (s *server) header() *etcdserverpb.ResponseHeader {
 	return &etcdserverpb.ResponseHeader{Revision: s.revision, ClusterId: s.id}
 }
 
-func (s *server) Authenticate(_ context.Context, r *etcdserverpb.AuthenticateRequest) (*etcdserverpb.AuthenticateResponse, error) {
+// Authenticate refuses a login that has an invalid token, as etcd before 3.5.
+func (s *server) Authenticate(ctx context.Context, r *etcdserverpb.AuthenticateRequest) (*etcdserverpb.AuthenticateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.logins++
-	if r.Password != "right" {
+	if s.logins++; tokenOf(ctx) != "" {
+		if err := s.admits(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if r.Password != cmp.Or(s.password, "right") {
 		return nil, rpctypes.ErrGRPCAuthFailed
 	}
 	return &etcdserverpb.AuthenticateResponse{Header: s.header(), Token: s.token}, nil
@@ -157,10 +163,13 @@ func (s *server) Compact(_ context.Context, r *etcdserverpb.CompactionRequest) (
 }
 
 func (s *server) admits(ctx context.Context) error {
-	if md := tokenOf(ctx); s.token != "" && md != s.token {
-		return rpctypes.ErrGRPCInvalidAuthToken
+	switch md := tokenOf(ctx); {
+	case s.token == "" || md == s.token:
+		return nil
+	case md == "":
+		return rpctypes.ErrGRPCUserEmpty
 	}
-	return nil
+	return rpctypes.ErrGRPCInvalidAuthToken
 }
 
 func (s *server) Range(ctx context.Context, r *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type Store struct {
 
 	cluster    atomic.Uint64 // identifier of the cluster that has answered; 0: none yet
 	compaction compaction    // used only by ask
+	login      login
 
 	mu      sync.Mutex
 	current *endpoint // nil: none yet, or it was abandoned
@@ -47,6 +49,7 @@ type Store struct {
 type endpoint struct {
 	name   string
 	client *clientv3.Client
+	token  *string // of the login; nil: it has none
 	ctx    context.Context
 	leave  context.CancelFunc
 	users  int // calls, watches, and the store while it is the current one; guarded by its mutex
@@ -65,7 +68,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", compaction: compaction{every: compactEvery, most: compactAbove}}
+	s := &Store{cfg: cfg, tls: t, prefix: "nvmeof/" + cfg.Group + "/", compaction: compaction{every: compactEvery, most: compactAbove}, login: login{turn: make(chan struct{}, 1), password: cfg.Password}}
 	s.ctx, s.close = context.WithCancel(context.Background())
 	s.wait.Go(s.ask) // ends with Close
 	return s, nil
@@ -95,12 +98,13 @@ func (s *Store) use() (*endpoint, error) {
 	}
 	if s.current == nil {
 		name := s.cfg.Endpoints[s.next%len(s.cfg.Endpoints)]
-		client, err := s.connect(name)
+		token := s.login.token.Load()
+		client, err := s.connect(name, token)
 		if err != nil {
 			s.next++
 			return nil, fmt.Errorf("etcd at %s: %w: %w", name, state.ErrUnavailable, err)
 		}
-		s.current = &endpoint{name: name, client: client, users: 1}
+		s.current = &endpoint{name: name, client: client, token: token, users: 1}
 		s.current.ctx, s.current.leave = context.WithCancel(s.ctx)
 	}
 	s.current.users++
@@ -117,31 +121,21 @@ func (s *Store) release(e *endpoint) {
 	}
 }
 
-// noToken is a token that etcd never issues.
-const noToken = "none"
-
-// connect begins to connect and does not wait. With User, New would log in and wait for that. A client with a token
-// does not, and one whose token is invalid logs in when it is first used.
-func (s *Store) connect(name string) (*clientv3.Client, error) {
-	token := ""
-	if s.cfg.User != "" {
-		token = noToken
-	}
-	c, err := clientv3.New(clientv3.Config{
+// connect begins to connect and does not wait.
+func (s *Store) connect(name string, token *string) (*clientv3.Client, error) {
+	cfg := clientv3.Config{
 		Endpoints:            []string{name},
 		TLS:                  s.tls,
-		Token:                token,
 		Context:              s.ctx,
 		Logger:               zap.NewNop(), // it logs each attempt as a warning; this package logs what matters
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
-		MaxUnaryRetries:      2, // for an expired token
-	})
-	if err != nil {
-		return nil, err
+		MaxUnaryRetries:      1, // no second attempt
 	}
-	c.Token, c.Username, c.Password = "", s.cfg.User, s.cfg.Password
-	return c, nil
+	if token != nil {
+		cfg.Token = *token
+	}
+	return clientv3.New(cfg)
 }
 
 // leaves makes the store use the next endpoint, because this one did not answer.
@@ -160,6 +154,20 @@ func (s *Store) leaves(e *endpoint, why error) {
 	s.release(e)
 	if first {
 		s.cfg.Log.Warn("etcd does not answer; trying all endpoints", zap.String("endpoint", e.name), zap.Error(why))
+	}
+}
+
+// drops makes the store connect again, with another token.
+func (s *Store) drops(e *endpoint) {
+	s.mu.Lock()
+	current := s.current == e
+	if current {
+		s.current = nil
+	}
+	s.mu.Unlock()
+	if current {
+		e.leave()
+		s.release(e)
 	}
 }
 
@@ -211,6 +219,12 @@ func (s *Store) askOne(e *endpoint) {
 	r, err := e.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
 	if err == nil {
 		err = s.known(r.Header.ClusterId)
+	}
+	if err = s.renew(ctx, e, err); errors.Is(err, errRenewed) {
+		return
+	}
+	if err == nil && e.token == nil {
+		s.login.needless.Store(true)
 	}
 	if err == nil || refused(err) {
 		s.answered(e)

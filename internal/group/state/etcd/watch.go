@@ -39,6 +39,9 @@ func (s *Store) watch(ctx context.Context, prefix string, changed func()) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)() // ends with the watch
+	if s.cfg.User != "" && !s.login.lasts() {
+		return // etcd would end it at once
+	}
 	events := e.client.Watch(ctx, s.prefix+prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	say := time.NewTicker(sayEvery)
 	defer say.Stop()

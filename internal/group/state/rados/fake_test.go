@@ -23,9 +23,11 @@ type fakeObject struct {
 	lossy  bool          // writes get no reply
 	mute   bool          // messages are lost
 	hold   chan struct{} // nil: nothing hangs
+	takes  time.Duration // of each write and read
 	writes int           // executed or not
-	most   int           // maximum entries of a page; 0: as requested
-	read1  func()        // called before each read
+	reads  int
+	most   int    // maximum entries of a page; 0: as requested
+	read1  func() // called before each read
 	closed int
 }
 
@@ -35,8 +37,9 @@ func newFake() *fakeObject {
 
 func (o *fakeObject) hang() error {
 	o.mu.Lock()
-	hold, errno := o.hold, o.errno
+	hold, errno, takes := o.hold, o.errno, o.takes
 	o.mu.Unlock()
+	time.Sleep(takes)
 	if hold != nil {
 		<-hold
 	}
@@ -72,33 +75,45 @@ func (o *fakeObject) write(steps []step) error {
 	return nil
 }
 
-func (o *fakeObject) read(keys []string, p page) (named, listed []entry, more bool, err error) {
+func (o *fakeObject) read(keys []string, pages ...page) (named []entry, lists []listed, err error) {
 	if err := o.hang(); err != nil {
-		return nil, nil, false, err
+		return nil, nil, err
 	}
 	if o.read1 != nil {
 		o.read1()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.reads++
 	for _, k := range keys {
 		if v, ok := o.keys[k]; ok {
 			named = append(named, entry{k, slices.Clone(v)})
 		}
 	}
+	var all []string
+	if len(pages) > 0 {
+		all = slices.Sorted(maps.Keys(o.keys))
+	}
+	for _, p := range pages {
+		lists = append(lists, o.list(all, p))
+	}
+	return named, lists, nil
+}
+
+func (o *fakeObject) list(all []string, p page) (l listed) {
 	if o.most > 0 {
 		p.most = min(p.most, o.most)
 	}
-	for _, k := range slices.Sorted(maps.Keys(o.keys)) {
-		if p.most == 0 || k <= p.after || !strings.HasPrefix(k, p.prefix) {
+	for _, k := range all {
+		if k <= p.after || !strings.HasPrefix(k, p.prefix) {
 			continue
 		}
-		if len(listed) == p.most {
-			return named, listed, true, nil
+		if l.more = len(l.entries) == p.most; l.more {
+			return l
 		}
-		listed = append(listed, entry{k, slices.Clone(o.keys[k])})
+		l.entries = append(l.entries, entry{k, slices.Clone(o.keys[k])})
 	}
-	return named, listed, false, nil
+	return l
 }
 
 func (o *fakeObject) notify(message string) error {

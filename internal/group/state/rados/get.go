@@ -3,6 +3,7 @@ package rados
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -19,45 +20,110 @@ const (
 	lastPage  = 1000 // the cluster's own limit is 1024
 )
 
-// Get implements [state.Store].
+const (
+	// rounds is how often a read of several pages is tried. Each try has as many operations of the cluster as it has pages,
+	// and one; and each of these its own limit of time.
+	rounds = 3
+	// maxAtOnce is how many bytes are read in one operation.
+	maxAtOnce = 64 << 20
+)
+
+// Get implements [state.Store]. Heartbeats change the counter all the time, so several pages are seldom of one revision.
+// Then they are read again, in one operation of the cluster.
 func (s *Store) Get(ctx context.Context, prefix string) (state.Snapshot, error) {
-	p := page{prefix: valueKey(prefix), most: firstPage}
-	for {
-		snapshot, whole, err := s.snapshot(ctx, &p)
-		if err != nil {
+	for range rounds {
+		f, whole, err := s.pageByPage(ctx, valueKey(prefix))
+		if err == nil && !whole && f.size <= maxAtOnce {
+			f, whole, err = s.atOnce(ctx, valueKey(prefix), &f)
+		}
+		switch {
+		case err != nil:
 			return state.Snapshot{}, ofRead(err)
+		case whole:
+			return f.snapshot(), nil
 		}
-		if whole {
-			return snapshot, nil
+	}
+	return state.Snapshot{}, fmt.Errorf("%w: what is under %q in the object of the group changed %d times while it was read", state.ErrUnavailable, prefix, rounds)
+}
+
+// A found is what was read under a prefix, and the counter at that time.
+type found struct {
+	revision state.Revision
+	entries  []entry
+	size     int // bytes of the values
+	longest  int // number of entries of the longest page
+}
+
+func (f *found) snapshot() state.Snapshot {
+	all := state.Snapshot{Revision: f.revision}
+	for _, e := range f.entries {
+		all.Entries = append(all.Entries, stored(e))
+	}
+	return all
+}
+
+func (f *found) add(entries []entry) (size int) {
+	for _, e := range entries {
+		size += len(e.value)
+	}
+	f.entries = append(f.entries, entries...)
+	f.size += size
+	f.longest = max(f.longest, len(entries))
+	return size
+}
+
+// pageByPage reads all pages, and reports whether they are of one revision.
+func (s *Store) pageByPage(ctx context.Context, prefix string) (f found, whole bool, err error) {
+	for p := (page{prefix: prefix, most: firstPage}); ; {
+		at, lists, err := s.readPages(ctx, p)
+		if err != nil {
+			return f, false, err
 		}
+		if p.after == "" {
+			f.revision, whole = at, true
+		}
+		whole = whole && at == f.revision
+		size := f.add(lists[0].entries)
+		if !lists[0].more {
+			return f, whole, nil
+		}
+		p.after = f.entries[len(f.entries)-1].key
+		p.resize(size)
 	}
 }
 
-// snapshot reads all pages, and reports whether they are of one revision. p keeps the number of entries that fitted for
-// the next time.
-func (s *Store) snapshot(ctx context.Context, p *page) (state.Snapshot, bool, error) {
-	var all state.Snapshot
-	for p.after = ""; ; {
-		found, err := s.readPage(ctx, *p)
-		if err != nil {
-			return state.Snapshot{}, false, err
+// atOnce reads what was found before again, in one operation. The pages have room for a third more entries. It reports
+// whether that was enough.
+func (s *Store) atOnce(ctx context.Context, prefix string, before *found) (f found, whole bool, err error) {
+	pages := []page{{prefix: prefix, most: lastPage}}
+	step := max(before.longest*3/4, 1)
+	for i := step; i < len(before.entries); i += step {
+		pages = append(pages, page{prefix, before.entries[i-1].key, lastPage})
+	}
+	at, lists, err := s.readPages(ctx, pages...)
+	if err != nil {
+		return f, false, err
+	}
+	f.revision = at
+	for i, l := range lists {
+		if i+1 < len(pages) {
+			l.end(pages[i+1].after)
 		}
-		if all.Revision == 0 {
-			all.Revision = found.revision
+		if f.add(l.entries); l.more {
+			return f, false, nil
 		}
-		if found.revision != all.Revision {
-			return state.Snapshot{}, false, nil
-		}
-		size := 0
-		for _, e := range found.entries {
-			size += len(e.value)
-			all.Entries = append(all.Entries, state.Entry{Key: ofValueKey(e.key), Value: e.value[8:], Revision: revisionOf(e.value)})
-		}
-		if !found.more {
-			return all, true, nil
-		}
-		p.after = found.entries[len(found.entries)-1].key
-		p.resize(size)
+	}
+	return f, true, nil
+}
+
+// end removes what follows a key, with which the page should end, and notes that nothing is missing before that.
+func (l *listed) end(last string) {
+	n := slices.IndexFunc(l.entries, func(e entry) bool { return e.key > last })
+	switch {
+	case n >= 0:
+		l.entries, l.more = l.entries[:n], false
+	case len(l.entries) > 0 && l.entries[len(l.entries)-1].key == last:
+		l.more = false
 	}
 }
 
@@ -71,26 +137,19 @@ func (p *page) resize(size int) {
 	}
 }
 
-// A found is a page and the counter at that time.
-type found struct {
-	revision state.Revision
-	entries  []entry
-	more     bool
-}
-
-func (s *Store) readPage(ctx context.Context, p page) (found, error) {
-	f, err := ask(ctx, s, func() (found, error) {
-		named, listed, more, err := s.object.read([]string{counter}, p)
-		return found{revisionIn(named, counter), listed, more}, err
+// readPages reads pages and the counter.
+func (s *Store) readPages(ctx context.Context, pages ...page) (state.Revision, []listed, error) {
+	type answer struct {
+		at    state.Revision
+		lists []listed
+	}
+	a, err := ask(ctx, s, func() (answer, error) {
+		named, lists, err := s.object.read([]string{counter}, pages...)
+		return answer{revisionIn(named, counter), lists}, err
 	})
-	if err == nil && f.revision == 0 {
+	if err == nil && a.at == 0 {
 		err = errGone
 	}
-	for _, e := range f.entries {
-		if len(e.value) < 8 {
-			return f, fmt.Errorf("key %q of the group's object was not written by this program: %w", e.key, unix.EINVAL)
-		}
-	}
-	s.hint.Store(uint64(f.revision))
-	return f, err
+	s.hint.Store(uint64(a.at))
+	return a.at, a.lists, err
 }

@@ -85,9 +85,16 @@ func (o *libraryObject) write(steps []step) error {
 	return o.pool.Write(o.name, &s)
 }
 
-func (o *libraryObject) read(keys []string, p page) (named, listed []entry, more bool, err error) {
-	n, l, more, err := o.pool.Read(o.name, keys, librados.Listing{Prefix: p.prefix, After: p.after, Most: p.most})
-	return entriesOf(n), entriesOf(l), more, err
+func (o *libraryObject) read(keys []string, pages ...page) (named []entry, lists []listed, err error) {
+	want := make([]librados.Listing, len(pages))
+	for i, p := range pages {
+		want[i] = librados.Listing{Prefix: p.prefix, After: p.after, Most: uint32(p.most)}
+	}
+	n, l, err := o.pool.Read(o.name, keys, want)
+	for _, one := range l {
+		lists = append(lists, listed{entriesOf(one.Entries), one.More})
+	}
+	return entriesOf(n), lists, err
 }
 
 func entriesOf(all []librados.Entry) []entry {

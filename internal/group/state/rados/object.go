@@ -12,8 +12,8 @@ import (
 type object interface {
 	// write executes all steps, or none. The error is ECANCELED if a comparison does not hold.
 	write(steps []step) error
-	// read returns the entries of keys, and a page of the entries whose keys have a prefix, all at one point in time.
-	read(keys []string, p page) (named, listed []entry, more bool, err error)
+	// read returns the entries of keys, and pages of entries, all at one point in time.
+	read(keys []string, pages ...page) (named []entry, listed []listed, err error)
 	watch() (watch, error)
 	// notify sends a message to the watchers without waiting for them.
 	notify(message string) error
@@ -57,6 +57,12 @@ type page struct {
 	most          int
 }
 
+// A listed is a page that was read.
+type listed struct {
+	entries []entry
+	more    bool // entries follow
+}
+
 // Keys of the object. A key of the state has a letter before it, so that keys cannot collide.
 const counter = "counter"
 
@@ -83,6 +89,28 @@ func revisionOf(b []byte) state.Revision {
 		return 0
 	}
 	return state.Revision(binary.BigEndian.Uint64(b))
+}
+
+// stored returns the entry of the state that is in a value of the object. A value that is too short for a revision was put
+// by hand. It is not left out, so that the reader finds it damaged and names its key. It gets a revision that no
+// transaction has had, and not 0, which is that of a missing key.
+func stored(e entry) state.Entry {
+	if len(e.value) < 8 {
+		padded := []byte("\xff\xff\xff\xff\xff\xff\xff\xff")
+		copy(padded, e.value)
+		return state.Entry{Key: ofValueKey(e.key), Value: e.value, Revision: revisionOf(padded)}
+	}
+	return state.Entry{Key: ofValueKey(e.key), Value: e.value[8:], Revision: revisionOf(e.value)}
+}
+
+// storedIn returns the revision of a value of the object, 0 if there is none.
+func storedIn(entries []entry, key string) state.Revision {
+	for _, e := range entries {
+		if e.key == key {
+			return stored(e).Revision
+		}
+	}
+	return 0
 }
 
 // revisionIn returns the revision under a key of the object.

@@ -18,7 +18,7 @@ func (s *Store) repair(ctx context.Context, all []state.Compare) (repaired bool,
 		keys = append(keys, revisionKey(c.Key), valueKey(c.Key))
 	}
 	entries, err := ask(ctx, s, func() ([]entry, error) {
-		named, _, _, err := s.object.read(keys, page{})
+		named, _, err := s.object.read(keys)
 		return named, err
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) repair(ctx context.Context, all []state.Compare) (repaired bool,
 	steps := []step{{stepCompare, counter, bytesOf(now)}, {stepSet, counter, bytesOf(now + 1)}}
 	for _, c := range all {
 		key := revisionKey(c.Key)
-		switch r := revisionIn(entries, valueKey(c.Key)); {
+		switch r := storedIn(entries, valueKey(c.Key)); {
 		case r == revisionIn(entries, key):
 		case r == 0:
 			steps = append(steps, step{stepRemove, key, nil})

@@ -13,6 +13,9 @@ func TestByHand(t *testing.T) {
 		"the value is removed":    func(o *fakeObject) { delete(o.keys, valueKey("a")) },
 		"the revision is removed": func(o *fakeObject) { delete(o.keys, revisionKey("a")) },
 		"a value is put":          func(o *fakeObject) { o.keys[valueKey("a")] = []byte("a value without a revision") },
+		"a short value is put":    func(o *fakeObject) { o.keys[valueKey("a")] = []byte("x") },
+		"an empty value is put":   func(o *fakeObject) { o.keys[valueKey("a")] = nil },
+		"another has a short one": func(o *fakeObject) { o.keys[valueKey("ab")] = make([]byte, 7) },
 		"another key has a value": func(o *fakeObject) { o.keys[valueKey("ab")] = append(bytesOf(1), "value"...) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +29,9 @@ func TestByHand(t *testing.T) {
 			}
 			known := map[string]state.Revision{"a": 0, "ab": 0}
 			for _, e := range all.Entries {
-				known[e.Key] = e.Revision
+				if known[e.Key] = e.Revision; e.Revision == 0 {
+					t.Errorf("%s is there, and has the revision of a key that is not", e.Key)
+				}
 			}
 			for _, key := range []string{"a", "ab"} {
 				wrong := put(key, "wrong")
@@ -40,7 +45,7 @@ func TestByHand(t *testing.T) {
 				if !r.Done || err != nil {
 					t.Fatalf("%s, of which revision %d is read, is not changed: %v, %v", key, known[key], r, err)
 				}
-				if e, err := s.Get(t.Context(), key); err != nil || e.Entries[0].Revision != r.Revision || string(e.Entries[0].Value) != "after" {
+				if e, err := s.Get(t.Context(), key); err != nil || len(e.Entries) == 0 || e.Entries[0].Revision != r.Revision || string(e.Entries[0].Value) != "after" {
 					t.Errorf("%s: %v, %v", key, e, err)
 				}
 			}

@@ -31,9 +31,11 @@ var errClosed = errors.New("group store: closed")
 type Store struct {
 	object object
 	hint   atomic.Uint64 // the revision that is probably the newest
-	turn   chan struct{} // has room for one transaction at a time
+	line   turn          // of the transactions that are not urgent
+	turn   turn          // to write; at most one of the line waits for it
 	done   chan struct{} // closed by Close
 
+	limit               time.Duration // of a transaction, with all of its attempts
 	closeTime, pollTime time.Duration
 
 	mu       sync.Mutex
@@ -74,7 +76,7 @@ func open(ctx context.Context, cfg Config, dial dialer) (*Store, error) {
 		if d.err != nil {
 			return nil, fmt.Errorf("store of group %s in pool %s: %w", cfg.Group, cfg.Pool, d.err)
 		}
-		return newStore(d.o), nil
+		return newStore(d.o, 2*cfg.timeout()), nil
 	case <-ctx.Done():
 		close(left)
 		return nil, fmt.Errorf("store of group %s in pool %s: %w: %w", cfg.Group, cfg.Pool, state.ErrUnavailable, ctx.Err())
@@ -87,7 +89,7 @@ func dialWhole(dial dialer, cfg *Config) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, _, _, err := o.read([]string{counter}, page{})
+	named, _, err := o.read([]string{counter})
 	if err == nil && revisionIn(named, counter) == 0 {
 		err = errGone
 	}
@@ -98,8 +100,8 @@ func dialWhole(dial dialer, cfg *Config) (object, error) {
 	return o, nil
 }
 
-func newStore(o object) *Store {
-	return &Store{object: o, turn: make(chan struct{}, 1), done: make(chan struct{}),
+func newStore(o object, limit time.Duration) *Store {
+	return &Store{object: o, limit: limit, line: make(turn, 1), turn: make(turn, 1), done: make(chan struct{}),
 		closeTime: closeTime, pollTime: pollTime, watchers: make(map[*watcher]bool)}
 }
 
@@ -173,7 +175,7 @@ func explain(err error) error {
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("the pool cannot store keys (omap): use a replicated pool: %w", err)
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		return fmt.Errorf("the client is not permitted to do this: its capabilities need osd 'allow rwx pool=POOL' (ceph auth get): %w", err)
+		return fmt.Errorf("%w: its capabilities need osd 'allow rwx pool=POOL' (ceph auth get): %w", state.ErrRefused, err)
 	case errors.Is(err, errClosed) || errors.As(err, &notSent{}):
 		return fmt.Errorf("%w: %w", state.ErrUnavailable, err)
 	}

@@ -9,23 +9,43 @@ import (
 	"github.com/nvmeof-go/nvmeof/internal/group/state"
 )
 
-// Txn implements [state.Store].
+// A turn belongs to one transaction at a time. The others wait in the order in which they came.
+type turn chan struct{} // has room for one
+
+// take waits for a turn.
+func (s *Store) take(ctx context.Context, t turn) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return notSent{ctx.Err()}
+	case <-s.done:
+		return notSent{errClosed}
+	}
+}
+
+func (t turn) end() { <-t }
+
+// Txn implements [state.Store]. Transactions of one store do not compete with each other. An urgent one waits for at most
+// one attempt of another that is not.
 func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 	if err := t.Check(); err != nil {
 		return state.Result{}, err
 	}
-	select {
-	case s.turn <- struct{}{}: // transactions of one store do not compete with each other
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return state.Result{}, ofRead(notSent{ctx.Err()})
-	case <-s.done:
-		return state.Result{}, ofRead(notSent{errClosed})
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	until := s.turn // that the transaction ends
+	if !t.Urgent {
+		until = s.line
 	}
-	for was := max(first, state.Revision(s.hint.Load())); ; {
-		err := s.try(ctx, &t, was)
+	if err := s.take(ctx, until); err != nil {
+		return state.Result{}, ofRead(err)
+	}
+	defer until.end()
+	for was := first; ; {
+		at, err := s.attempt(ctx, &t, was)
 		if err == nil {
-			return state.Result{Done: true, Revision: was + 1}, nil
+			return state.Result{Done: true, Revision: at + 1}, nil
 		}
 		if !errors.Is(err, unix.ECANCELED) {
 			return state.Result{}, ofWrite(err)
@@ -43,6 +63,18 @@ func (s *Store) Txn(ctx context.Context, t state.Txn) (state.Result, error) {
 		}
 		was = now // after a repair the next attempt finds different revisions
 	}
+}
+
+// attempt calls try in a turn, and returns the counter with which. It was at least was.
+func (s *Store) attempt(ctx context.Context, t *state.Txn, was state.Revision) (at state.Revision, err error) {
+	if !t.Urgent {
+		if err := s.take(ctx, s.turn); err != nil {
+			return was, err
+		}
+		defer s.turn.end()
+	}
+	was = max(was, state.Revision(s.hint.Load()))
+	return was, s.try(ctx, t, was)
 }
 
 // try executes a transaction if the counter has the given value.
@@ -82,7 +114,7 @@ func (s *Store) compare(ctx context.Context, all []state.Compare) (now state.Rev
 		keys = append(keys, revisionKey(c.Key))
 	}
 	entries, err := ask(ctx, s, func() ([]entry, error) {
-		named, _, _, err := s.object.read(keys, page{})
+		named, _, err := s.object.read(keys)
 		return named, err
 	})
 	if err != nil {

@@ -149,7 +149,7 @@ func (s *Store) listen(w watch, p *progress) {
 
 // poll reads the counter, and wakes all watchers if there were changes without messages.
 func (s *Store) poll(p *progress) {
-	named, _, _, err := s.object.read([]string{counter}, page{})
+	named, _, err := s.object.read([]string{counter})
 	if err != nil {
 		return
 	}
