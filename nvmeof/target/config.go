@@ -56,7 +56,8 @@ type Config struct {
 	// it, of hosts that are not connected and were not within the last hour. An address (of IPv6 its first 64
 	// bits) has half of them at most, and all together use a quarter of QueueMemory. A further connection
 	// displaces the oldest of the address that has the most; if that is its own address, only one that has lasted
-	// a second. Default 512. For hosts that are or were connected the limit is 8 times as high.
+	// a second. Default 512. For hosts that are or were connected the limit is 8 times as high, or one for each
+	// 64 KiB of QueueMemory if that is more.
 	MaxSilent int
 	// ConnectTimeout is how long a connection may exist without a Connect command; default 10 s.
 	ConnectTimeout time.Duration
