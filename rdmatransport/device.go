@@ -77,6 +77,14 @@ type Domain interface {
 	Close() error
 }
 
+// A MeasuredDomain is a Domain that knows how much memory its queue pairs take, so that a consumer can limit that.
+type MeasuredDomain interface {
+	Domain
+	// QueuePairMemory returns how many bytes of this process's memory a queue pair takes, without memory that is
+	// registered and without inline data. It may be called from any goroutine.
+	QueuePairMemory(QPConfig) int
+}
+
 // A MemoryRegion is registered memory.
 type MemoryRegion interface {
 	Bytes() []byte

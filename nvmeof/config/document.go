@@ -79,7 +79,7 @@ type Limits struct {
 	Controllers   int      `json:"controllers,omitzero" default:"1024" min:"1" max:"65519" doc:"Controllers of each subsystem. Default 1024."`
 	InCapsule     Size     `json:"in-capsule,omitzero" default:"4KiB" max:"65536" doc:"Data in a command capsule, a multiple of 16. Default 4KiB."`
 	MaxData       Size     `json:"max-data,omitzero" default:"1MiB" min:"4096" max:"1048576" doc:"Maximum data transfer of a command, a power of two. Below 32KiB Linux hosts do not read the ANA log, and treat all paths as equal. Default 1MiB."`
-	QueueMemory   Size     `json:"queue-memory,omitzero" default:"1GiB" doc:"Maximum memory of all queues together. One address, or one authenticated host, may use no more than it leaves free: less than half if it is the only one. Default 1GiB."`
+	QueueMemory   Size     `json:"queue-memory,omitzero" default:"2GiB" doc:"Maximum memory of all queues together, of which a queue of 128 entries takes about 1MiB. One address, or one authenticated host, may use no more than it leaves free: less than half if it is the only one. Default 2GiB."`
 	ReceiveBuffer Size     `json:"receive-buffer,omitzero" doc:"Size of each receive socket's buffer. Default 8MiB, as far as allowed."`
 	AckTimeout    Duration `json:"ack-timeout,omitzero" doc:"Time to wait for a host's acknowledgement before it counts as a retry. Default 500ms; with verbs less if the RDMA CM says so."`
 	Polling       Polling  `json:"polling,omitzero" default:"auto" doc:"Behaviour of an idle thread: adaptive (poll for 50 us to 0.8 ms, then sleep), always (poll), never (sleep at once), or auto (never with a single processor, else adaptive)."`

@@ -29,7 +29,7 @@ type errAt struct {
 
 func parseJSON(text []byte) (*node, *Problem) {
 	r := jsonReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text))}
-	if p := notUTF8(text); p != nil {
+	if p := notUTF8(text, func(n int) int { return n }); p != nil {
 		return nil, p
 	}
 	if at := crowdedAt(text); at >= 0 {

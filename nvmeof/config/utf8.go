@@ -12,8 +12,9 @@ import (
 // document would name a file other than the intended one.
 var errNotUTF8 = errors.New("this is not UTF-8: convert it; if the name of a file is not UTF-8, rename the file, or give a symbolic link to it")
 
-// notUTF8 returns a problem at the first byte that is not UTF-8, or nil.
-func notUTF8(text []byte) *Problem {
+// notUTF8 returns a problem at the first byte that is not UTF-8, or nil. width is how many columns a character of n
+// bytes takes; see Position.
+func notUTF8(text []byte, width func(n int) int) *Problem {
 	if utf8.Valid(text) {
 		return nil
 	}
@@ -23,7 +24,7 @@ func notUTF8(text []byte) *Problem {
 		if r == utf8.RuneError && n == 1 {
 			break
 		}
-		at.Column += n
+		at.Column += width(n)
 		if r == '\n' {
 			at = Position{at.Line + 1, 1}
 		}

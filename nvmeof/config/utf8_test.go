@@ -5,6 +5,19 @@ import (
 	"testing"
 )
 
+// TestNotUTF8Column: columns count characters in YAML and bytes in JSON.
+func TestNotUTF8Column(t *testing.T) {
+	t.Parallel()
+	for text, at := range map[string]string{
+		"version: 1\nnote: {\"ä€😀\": \"\xe4\"}\n":          "f:2:16:",
+		"{\"version\": 1,\n\"note\": {\"ä€😀\": \"\xe4\"}}": "f:2:24:",
+	} {
+		if _, _, err := Parse("f", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), at) {
+			t.Errorf("%q: %v, want %s", text, err, at)
+		}
+	}
+}
+
 // TestNotUTF8: a text that is not UTF-8, or has half of a surrogate pair, is refused, since it would name another
 // file than was meant. Python, and thus nvmetcli, writes a byte of a file name that is not UTF-8 as such a half.
 func TestNotUTF8(t *testing.T) {

@@ -18,7 +18,7 @@ const emptyText = "the document is empty"
 
 // parseYAML parses the part of YAML that has a counterpart in JSON.
 func parseYAML(text []byte) (n *node, p *Problem) {
-	if p := notUTF8(text); p != nil {
+	if p := notUTF8(text, func(int) int { return 1 }); p != nil {
 		return nil, p
 	}
 	if nested(text) {

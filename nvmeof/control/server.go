@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
 
+	"github.com/nvmeof-go/nvmeof/internal/loglimit"
 	"github.com/nvmeof-go/nvmeof/internal/socketfile"
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
@@ -96,7 +97,7 @@ func Serve(m *Manager, at *Socket) *Server {
 	s := &Server{manager: m, socket: at, end: end, http: &http.Server{
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		Handler:     Handler(m), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: zap.NewStdLog(m.log),
+		MaxHeaderBytes: 64 << 10, ErrorLog: loglimit.HTTP(m.log, "control socket"),
 	}}
 	s.tasks.Go(func() { // ends when Close closes the listener
 		if err := s.http.Serve(netutil.LimitListener(peerListener{at.listener}, maxConnections)); !errors.Is(err, http.ErrServerClosed) {

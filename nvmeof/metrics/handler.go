@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"github.com/nvmeof-go/nvmeof/internal/loglimit"
 )
 
 // Path is the URL path at which [Handler] serves the metrics.
@@ -30,7 +32,7 @@ func Handler(log *zap.Logger, all ...prometheus.Collector) http.Handler {
 	}
 	o := promhttp.HandlerOpts{MaxRequestsInFlight: scrapes, Timeout: 30 * time.Second, EnableOpenMetrics: true}
 	if log != nil {
-		o.ErrorLog = zap.NewStdLog(log)
+		o.ErrorLog = loglimit.HTTP(log, "metrics")
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, promhttp.HandlerFor(&gatherer{Gatherer: r}, o))

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/internal/connlimit"
+	"github.com/nvmeof-go/nvmeof/internal/loglimit"
 )
 
 // Limits of connections, in total and of one address. No single client can keep the collecting program out; see
@@ -45,7 +46,7 @@ func Serve(l net.Listener, h http.Handler, log *zap.Logger) (end func()) {
 	}
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 20 * time.Second,
-		MaxHeaderBytes: 16 << 10, ErrorLog: zap.NewStdLog(log),
+		MaxHeaderBytes: 16 << 10, ErrorLog: loglimit.HTTP(log, "metrics"),
 	}
 	ended := make(chan struct{})
 	go func() { // ends with Close

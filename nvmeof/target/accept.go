@@ -193,7 +193,7 @@ func (l *Listener) serve(req rdmatransport.ConnRequest) {
 
 // admitQueue maps the queue's memory and accepts the connection in the queue's shard.
 func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string) {
-	fq, why := q.enter(t.waiting.knows(q.remote.Addr(), time.Now()))
+	fq, why := q.enter(t.waiting.knows(q.remote.Addr(), time.Now()), false)
 	if why == "" && !q.shard.Do(func() { q.accept(fq, req) }) {
 		q.onClosed()
 	}
@@ -201,8 +201,8 @@ func (t *Target) admitQueue(q *queue, req rdmatransport.ConnRequest) (why string
 }
 
 // enter maps the queue's memory and registers the queue with the target. Known means that its address had a
-// connected host before.
-func (q *queue) enter(known bool) (fq *fabric.TargetQueue, why string) {
+// connected host before, adopted that it continues a queue of another process.
+func (q *queue) enter(known, adopted bool) (fq *fabric.TargetQueue, why string) {
 	t := q.target
 	cfg := fabric.TargetConfig{
 		Shard: q.shard, Domain: q.worker.device.site.Domain, Attrs: q.worker.device.attrs, Handler: q,
@@ -212,8 +212,10 @@ func (q *queue) enter(known bool) (fq *fabric.TargetQueue, why string) {
 	if q.id != 0 {
 		cfg.Shared = q.worker.shared
 	}
-	need := int64(cfg.Memory())
-	if why = t.memory.take(&q.mapping, q.remote.Addr(), need, known); why != "" {
+	need := int64(cfg.Footprint(requestMemory))
+	if adopted {
+		t.memory.carryOver(&q.mapping, q.remote.Addr(), need)
+	} else if why = t.memory.take(&q.mapping, q.remote.Addr(), need, known); why != "" {
 		t.giveWay(t.waiting.relieve(q.remote.Addr()))
 		return nil, why
 	}

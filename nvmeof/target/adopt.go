@@ -169,7 +169,7 @@ func (a *adoption) queue(w *worker, x *movedQueue) error {
 	}
 	q := t.newQueue(w, l, x.ID, x.Entries)
 	q.local, q.remote = x.Local, x.Remote
-	fq, why := q.enter(true)
+	fq, why := q.enter(true, true)
 	if why != "" {
 		return fmt.Errorf("target: queue %d of %v: %s", x.ID, x.Remote, why)
 	}

@@ -48,15 +48,16 @@ type Config struct {
 	// MaxHostControllers limits how many controllers of a subsystem one host (an NQN and a host identifier) has,
 	// and how many of the discovery service one address has; default 128, or MaxControllers if that is less.
 	MaxHostControllers int
-	// QueueMemory is how many bytes all queues together may map; default 1 GiB. An address, or a host that has
-	// authenticated, has no more than it leaves free. The last eighth is for addresses from which hosts are
-	// connected, or were within the last hour.
+	// QueueMemory is how many bytes all queues together may take: about 1 MiB each with the default QueueDepth and
+	// InCapsule, half of it buffers. Default 2 GiB. An address, or a host that has authenticated, has no more than
+	// it leaves free. The last eighth is for addresses from which hosts are connected, or were within the last hour.
 	QueueMemory int64
 	// MaxSilent limits the connections without a Connect command, or without the authentication that has to follow
 	// it, of hosts that are not connected and were not within the last hour. An address (of IPv6 its first 64
 	// bits) has half of them at most, and all together use a quarter of QueueMemory. A further connection
 	// displaces the oldest of the address that has the most; if that is its own address, only one that has lasted
-	// a second. Default 512. For hosts that are or were connected the limit is 8 times as high.
+	// a second. Default 512. For hosts that are or were connected the limit is 8 times as high, or one for each
+	// 64 KiB of QueueMemory if that is more.
 	MaxSilent int
 	// ConnectTimeout is how long a connection may exist without a Connect command; default 10 s.
 	ConnectTimeout time.Duration
@@ -125,7 +126,7 @@ func (c Config) complete() (Config, error) {
 	c.MaxData = orDefault(c.MaxData, shard.MaxBuffer)
 	c.MaxControllers = orDefault(c.MaxControllers, 1024)
 	c.MaxHostControllers = orDefault(c.MaxHostControllers, min(128, c.MaxControllers))
-	c.QueueMemory = orDefault(c.QueueMemory, 1<<30)
+	c.QueueMemory = orDefault(c.QueueMemory, 2<<30)
 	c.MaxSilent = orDefault(c.MaxSilent, maxSilent)
 	c.Controllers = cmp.Or(c.Controllers, ControllerRange{capsule.ControllerIDMin, capsule.ControllerIDMax})
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, 10*time.Second)

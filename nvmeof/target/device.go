@@ -70,7 +70,7 @@ type worker struct {
 	strays  map[nvmeof.NQN]*meter.Namespace // by subsystem; belongs to the shard
 
 	shared     *fabric.SharedReceives // of I/O queues; nil: each has its own
-	sharedSize int64                  // bytes that shared maps
+	sharedSize int64                  // bytes that shared takes
 }
 
 // arenaMemory is an arena's memory, registered with the device.
@@ -208,7 +208,7 @@ func (w *worker) shareReceives() error {
 		return nil
 	}
 	cfg := fabric.SharedConfig{Shard: w.shard, Domain: w.device.site.Domain, Receives: t.cfg.SharedReceives, InCapsule: t.cfg.InCapsule}
-	w.sharedSize = int64(cfg.Memory())
+	w.sharedSize = int64(cfg.Footprint())
 	if !t.memory.set(w.sharedSize) {
 		w.sharedSize = 0
 		return fmt.Errorf("target: %d shared receives of each shard take more than the queue memory of %d bytes: raise QueueMemory",

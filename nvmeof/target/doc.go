@@ -205,7 +205,7 @@
 //
 // # Queue memory
 //
-// The memory that a queue maps ([Config.QueueMemory]) is kept as long as its host is connected. An address may use
+// The memory that a queue takes ([Config.QueueMemory]) is kept as long as its host is connected. An address may use
 // no more than it leaves free, not counting the last eighth. That eighth is reserved for addresses whose hosts are
 // or recently were connected, a thirty-second of all memory for each, so that they can reconnect whatever others
 // use. The memory of a host that has authenticated counts for the host, whatever its address. The memory of

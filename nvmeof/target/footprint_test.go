@@ -76,3 +76,25 @@ func TestFootprintElsewhere(t *testing.T) {
 		t.Logf("%d bytes each, %v for all", each, took.Round(time.Millisecond))
 	}
 }
+
+// TestRequestMemory compares what requests are said to take with what they do take, once a host has used commands
+// that need an extra.
+func TestRequestMemory(t *testing.T) {
+	const n = 1000
+	allocated := func() int { // goroutines of earlier tests may still free memory
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.TotalAlloc)
+	}
+	q, before := &queue{}, allocated()
+	q.requests = make([]request, n)
+	for i := range q.requests {
+		q.requests[i].init(q)
+		q.requests[i].wantExtra()
+	}
+	each := (allocated() - before) / n
+	t.Logf("said to take %d bytes, takes %d", requestMemory, each)
+	if each > requestMemory+requestMemory/20 || each < requestMemory*3/4 {
+		t.Errorf("a request takes %d bytes, and is said to take %d", each, requestMemory)
+	}
+}

@@ -194,6 +194,27 @@ func TestMoveForLong(t *testing.T) {
 	}
 }
 
+// TestMoveQueueMemory: associations are continued whatever they take of the queue memory. The other process admitted
+// them, maybe in another order, with a higher limit, or as a version that counted less.
+func TestMoveQueueMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open, n := overMovable(9, softroce.Faults{Delay: 20 * time.Microsecond})
+		r := newRemote(t, open)
+		_, io := r.controller(3)
+		r.target.cfg.QueueMemory = 1 << 20 // of the next one
+		if !r.tryMove(n) {
+			t.Fatal("it cannot be moved")
+		}
+		for _, q := range io {
+			q.do(rwCommand(capsule.IORead, 0, 1), 0, 4096)
+		}
+		if _, err := r.tryDial(9, 128); err == nil {
+			t.Error("a new queue gets memory too")
+		}
+		r.close()
+	})
+}
+
 // TestMoveTimestamp: a controller's clock continues during the move.
 func TestMoveTimestamp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 	"github.com/nvmeof-go/nvmeof/nvmeof"
 )
 
-// queueMemory limits the memory that queues map to Config.QueueMemory. A queue keeps its part for as long as its
-// host stays connected, so a host that takes all of it would lock others out for as long. Therefore none has more
-// than it leaves free: a single host has at most half, two have a third each, and a later one finds as much as the
-// one before it has left. The last part is reserved for addresses of hosts that are connected, or recently were,
-// so that those can reconnect whatever others use.
+// queueMemory limits the memory of queues to Config.QueueMemory: the buffers that they map, and their contexts and
+// queue pairs, which take as much. A queue keeps its part for as long as its host stays connected, so a host that takes
+// all of it would lock others out for as long. Therefore none has more than it leaves free: a single host has at most
+// half, two have a third each, and a later one finds as much as the one before it has left. The last part is reserved
+// for addresses of hosts that are connected, or recently were, so that those can reconnect whatever others use.
 //
 // A queue counts for its address, and for its host instead as soon as that has authenticated. The name of a host
 // without a key proves nothing. Queues of unknown hosts count separately: an IPv6 network counts as one address,
@@ -79,6 +79,14 @@ func (m *queueMemory) take(q *mapping, from netip.Addr, n int64, known bool) (wh
 	}
 	m.add(q, a, n)
 	return ""
+}
+
+// carryOver takes memory for a queue of another process that this one continues. It refuses none: the memory was in
+// use before, and a single refusal would make the process give all of them back.
+func (m *queueMemory) carryOver(q *mapping, from netip.Addr, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(q, account{of: partyName{addr: originOf(from)}}, n)
 }
 
 // admit moves what a queue took to the account of the known hosts of its address.

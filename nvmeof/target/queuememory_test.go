@@ -127,8 +127,15 @@ func TestSilentNeighbours(t *testing.T) {
 }
 
 // TestOneHostTakesQueueMemory: a host that connects queues until it is refused leaves as much to a later one, and
-// gets a remedy.
+// gets a remedy. That queues share receives changes little: each has contexts of its own.
 func TestOneHostTakesQueueMemory(t *testing.T) {
+	for _, shared := range []int{0, 64} {
+		t.Run(fmt.Sprintf("%d shared receives", shared), func(t *testing.T) { takeQueueMemory(t, shared) })
+	}
+}
+
+func takeQueueMemory(t *testing.T, shared int) {
+	const most = 32 // of half a megabyte or more
 	n := softroce.NewNetwork(1)
 	open := func(a string) rdmatransport.Device {
 		d, err := softroce.Open(softroce.Config{Addr: netip.MustParseAddr(a), Shards: 2, Network: n})
@@ -139,10 +146,10 @@ func TestOneHostTakesQueueMemory(t *testing.T) {
 	}
 	r := newRemote(t, func(*testing.T) (target, host rdmatransport.Device) {
 		return open(targetAddr.String()), open(hostAddr.String())
-	}, func(c *Config) { c.QueueMemory = 16 << 20 })
+	}, func(c *Config) { c.QueueMemory, c.SharedReceives = 16<<20, shared })
 	_, held := r.controller(0)
 	id := r.target.Controllers()[0].ID
-	for {
+	for len(held) <= most {
 		q, err := r.tryDial(capsule.QID(len(held)+1), 128)
 		if err != nil {
 			break
@@ -150,7 +157,7 @@ func TestOneHostTakesQueueMemory(t *testing.T) {
 		q.connect(capsule.QID(len(held)+1), id, 128)
 		held = append(held, q)
 	}
-	if len(held) < 4 {
+	if len(held) < 4 || len(held) > most {
 		t.Errorf("a host alone has %d queues", len(held))
 	}
 	if got := r.target.AdmissionCounts(); got.Memory != 1 {

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"unsafe"
+
 	"github.com/nvmeof-go/nvmeof/backend"
 	"github.com/nvmeof-go/nvmeof/capsule"
 	"github.com/nvmeof-go/nvmeof/nvmeof/internal/shard"
@@ -63,6 +65,10 @@ type request struct {
 	extra    *extra         // state of less common commands; nil: none
 	op       storage.Operation
 }
+
+// requestMemory is how many bytes a request takes: with its extra, and the functions of both that are called when
+// there is a buffer.
+const requestMemory = int(unsafe.Sizeof(request{})+unsafe.Sizeof(extra{})) + 48
 
 func (r *request) init(q *queue) {
 	r.queue = q

@@ -14,11 +14,17 @@ import (
 // Any peer can open a connection and then send nothing. The number of such connections is bounded. At the limit a
 // new one displaces the oldest of the address that has the most. So a host that continues before a flood has
 // reached the limit is never affected, and a flood from few addresses only affects itself. Hosts that are
-// connected, or recently were, have a separate limit.
+// connected, or recently were, have a separate limit. It allows for all the queues for which there is memory: hosts
+// that come back together open all I/O queues before the first Connect command, and if one displaced the queues of
+// another, of those that are nearly done first, none would ever be done.
 
 const (
 	maxSilent = 512 // the default of Config.MaxSilent
-	knownRoom = 8   // factor by which the limit is higher for known addresses
+	knownRoom = 8   // factor by which the limit is higher for known addresses, at least
+	// leastQueue is how many bytes queues take that hosts use, at least: those of a few entries. Tinier ones reach the
+	// limit before the memory.
+	leastQueue = 64 << 10
+	maxKnown   = 1 << 20 // places for known addresses, whatever the memory
 	// acquainted is how long an address stays known after its last connection.
 	acquainted = time.Hour
 	// leastWait is the minimum time before a connection is displaced by another one of the same address; it bounds
@@ -53,6 +59,7 @@ type waiting struct {
 	mu        sync.Mutex
 	strangers room
 	known     room
+	arrived   uint64
 	hosts     map[netip.Addr]*acquaintance // by address, not by origin: a host makes only its own address known, not its network
 }
 
@@ -66,17 +73,20 @@ type acquaintance struct {
 // A room is a limited set of waiting connections.
 type room struct {
 	places, each int
-	memory       int64 // limit of bytes that the connections may map; 0: no limit
+	memory       int64 // limit of bytes that the connections may take; 0: no limit
 	used         int64
-	oldest       list.List // of *waiter, the oldest first
+	count        int
 	origins      map[netip.Addr]*origin
 }
 
-// An origin counts the connections of one address in a room.
+// An origin has the connections of one address in a room. For IPv6 it is the address of a network.
 type origin struct {
-	count  int
+	oldest list.List // of *waiter, the oldest first
 	memory int64
+	hosts  map[netip.Addr]int // connections of each address; nil for IPv4
 }
+
+func (o *origin) first() *waiter { return o.oldest.Front().Value.(*waiter) }
 
 // A waiter is a connection in a room.
 type waiter struct {
@@ -87,12 +97,14 @@ type waiter struct {
 	memory int64
 	since  time.Time
 	at     *list.Element
-	known  bool // admitted, and counted in hosts
+	serial uint64 // in the order of arrival
+	known  bool   // admitted, and counted in hosts
 }
 
 func (w *waiting) init(places int, memory int64) {
 	w.strangers = room{places: places, each: places / 2, memory: memory / 4, origins: map[netip.Addr]*origin{}}
-	w.known = room{places: knownRoom * places, each: knownRoom * places / 2, origins: map[netip.Addr]*origin{}}
+	places = max(knownRoom*places, int(min(memory/leastQueue, maxKnown)))
+	w.known = room{places: places, each: places / 2, origins: map[netip.Addr]*origin{}}
 	w.hosts = map[netip.Addr]*acquaintance{}
 }
 
@@ -129,13 +141,11 @@ func (w *waiting) refuses(addr netip.Addr, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	from, r := originOf(addr), w.roomOf(addr, now)
-	if o := r.origins[from]; o == nil || o.count < r.each {
+	o := r.origins[from]
+	if o == nil || o.oldest.Len() < r.each {
 		return false
 	}
-	if addr = plain(addr); addr != from && r.first(func(p *waiter) bool { return p.addr == addr }) == nil {
-		return false
-	}
-	if now.Sub(r.first(func(p *waiter) bool { return p.origin == from }).since) >= leastWait {
+	if o.hosts != nil && o.hosts[plain(addr)] == 0 || now.Sub(o.first().since) >= leastWait {
 		return false
 	}
 	w.refused.Add(1)
@@ -151,13 +161,13 @@ func (w *waiting) enter(q *queue, memory int64, now time.Time) (out []*queue) {
 	for {
 		var p *waiter
 		switch o := r.origins[from]; {
-		case o != nil && o.count >= r.each:
-			p = r.first(func(p *waiter) bool { return p.origin == from })
-		case r.oldest.Len() >= r.places, r.memory > 0 && r.used+memory > r.memory && r.oldest.Len() > 0:
-			most := r.most()
-			p = r.first(func(p *waiter) bool { return r.origins[p.origin].count == most })
+		case o != nil && o.oldest.Len() >= r.each:
+			p = o.first()
+		case r.count >= r.places, r.memory > 0 && r.used+memory > r.memory && r.count > 0:
+			p = r.oldestOfMost()
 		default:
-			q.waiter = &waiter{room: r, queue: q, addr: plain(addr), origin: from, memory: memory, since: now}
+			w.arrived++
+			q.waiter = &waiter{room: r, queue: q, addr: plain(addr), origin: from, memory: memory, since: now, serial: w.arrived}
 			r.add(q.waiter)
 			return out
 		}
@@ -173,17 +183,17 @@ func (w *waiting) relieve(from netip.Addr) (out []*queue) {
 	defer w.mu.Unlock()
 	from = originOf(from)
 	for _, r := range []*room{&w.strangers, &w.known} {
-		var heaviest netip.Addr
+		var heaviest *origin
 		most := int64(0)
-		for a, o := range r.origins {
+		for _, o := range r.origins {
 			if o.memory > most {
-				heaviest, most = a, o.memory
+				heaviest, most = o, o.memory
 			}
 		}
-		if own := r.origins[from]; most == 0 || heaviest == from || own != nil && 2*own.memory > most {
+		if own := r.origins[from]; most == 0 || heaviest == own || own != nil && 2*own.memory > most {
 			continue
 		}
-		p := r.first(func(p *waiter) bool { return p.origin == heaviest })
+		p := heaviest.first()
 		r.remove(p)
 		return append(out, p.queue)
 	}
@@ -250,19 +260,25 @@ func (w *waiting) forget(now time.Time) {
 func (w *waiting) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.strangers.oldest.Len() + w.known.oldest.Len()
+	return w.strangers.count + w.known.count
 }
 
 func (r *room) add(p *waiter) {
-	p.at = r.oldest.PushBack(p)
 	o := r.origins[p.origin]
 	if o == nil {
 		o = &origin{}
+		if p.origin.Is6() {
+			o.hosts = map[netip.Addr]int{}
+		}
 		r.origins[p.origin] = o
 	}
-	o.count++
+	p.at = o.oldest.PushBack(p)
+	if o.hosts != nil {
+		o.hosts[p.addr]++
+	}
 	o.memory += p.memory
 	r.used += p.memory
+	r.count++
 }
 
 // remove does nothing for a connection that was removed before.
@@ -270,32 +286,31 @@ func (r *room) remove(p *waiter) {
 	if p.at == nil {
 		return
 	}
-	r.oldest.Remove(p.at)
+	o := r.origins[p.origin]
+	o.oldest.Remove(p.at)
 	p.at = nil
 	r.used -= p.memory
-	o := r.origins[p.origin]
+	r.count--
 	o.memory -= p.memory
-	if o.count--; o.count == 0 {
+	if o.hosts != nil {
+		if o.hosts[p.addr]--; o.hosts[p.addr] == 0 {
+			delete(o.hosts, p.addr)
+		}
+	}
+	if o.oldest.Len() == 0 {
 		delete(r.origins, p.origin)
 	}
 }
 
-// first returns the oldest connection for which meant returns true.
-func (r *room) first(meant func(*waiter) bool) *waiter {
-	for e := r.oldest.Front(); e != nil; e = e.Next() {
-		if p := e.Value.(*waiter); meant(p) {
-			return p
+// oldestOfMost returns the oldest connection of the address that has the most, or of those that have.
+func (r *room) oldestOfMost() (p *waiter) {
+	most := 0
+	for _, o := range r.origins {
+		if n := o.oldest.Len(); n > most || n == most && o.first().serial < p.serial {
+			p, most = o.first(), n
 		}
 	}
-	return nil
-}
-
-// most returns how many connections the address with the most has.
-func (r *room) most() (n int) {
-	for _, o := range r.origins {
-		n = max(n, o.count)
-	}
-	return n
+	return p
 }
 
 // giveWay ends connections that others have displaced.

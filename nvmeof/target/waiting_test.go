@@ -200,6 +200,60 @@ func TestKnownHostsDoNotGiveWay(t *testing.T) {
 	}
 }
 
+// TestHostsComeBackInStep: after a restart 64 hosts open 128 I/O queues each, at the same pace, and send the first
+// Connect when all are open. None displaces another's, since the memory for all of them is there.
+func TestHostsComeBackInStep(t *testing.T) {
+	const hosts, queues, memory = 64, 128, 100 << 10
+	l := newLobby(t)
+	from := func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
+	for i := range hosts {
+		q, _ := l.arrive(from(i), 1, memory)
+		l.prove(q...)
+	}
+	var out []*queue
+	open := make([][]*queue, hosts)
+	for range queues {
+		for i := range hosts {
+			q, o := l.arrive(from(i), 1, memory)
+			open[i], out = append(open[i], q...), append(out, o...)
+		}
+	}
+	if len(out) > 0 {
+		t.Errorf("%d of %d queues gave way", len(out), hosts*queues)
+	}
+	for _, qs := range open {
+		l.prove(qs...)
+	}
+}
+
+// TestKnownHostsFlood: hosts that are or were connected, with tiny queues that send nothing, displace only their own.
+func TestKnownHostsFlood(t *testing.T) {
+	const memory = 16 << 10
+	for _, from := range [][]string{{"192.0.2.66"}, {"2001:db8::66"}, {"192.0.2.66", "192.0.2.67", "192.0.2.68", "2001:db8::66"}} {
+		l := newLobby(t)
+		for _, a := range append(from, "192.0.2.1") {
+			q, _ := l.arrive(a, 1, memory)
+			l.prove(q...)
+		}
+		io, _ := l.arrive("192.0.2.1", 128, memory)
+		requests := l.w.known.each
+		if len(from) > 1 {
+			requests = l.w.known.places
+		}
+		for i := range requests + 1000 {
+			l.now = l.now.Add(100 * time.Microsecond)
+			a := from[i%len(from)]
+			if !l.w.refuses(netip.MustParseAddr(a), l.now) {
+				_, out := l.arrive(a, 1, memory)
+				l.wantNone("the queue of another host", io, out)
+			}
+		}
+		if n := l.w.count(); n > l.w.known.places || len(from) == 1 && n > l.w.known.each+len(io) {
+			t.Errorf("%v: %d wait", from, n)
+		}
+	}
+}
+
 // TestKnownAddressesAreBounded: the addresses without a connection for longest are forgotten; those with one are
 // not.
 func TestKnownAddressesAreBounded(t *testing.T) {

@@ -119,4 +119,5 @@ func (m *manager) adopt(c *connection, qpn rdmatransport.QPN) {
 var (
 	_ rdmatransport.MovableQueuePair = (*queuePair)(nil)
 	_ rdmatransport.AdoptingDomain   = (*domain)(nil)
+	_ rdmatransport.MeasuredDomain   = (*domain)(nil)
 )

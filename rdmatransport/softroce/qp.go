@@ -1,11 +1,13 @@
 package softroce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
 	"github.com/nvmeof-go/nvmeof/rdmatransport/softroce/internal/rc"
@@ -47,6 +49,12 @@ func (d *domain) NewQueuePair(cfg rdmatransport.QPConfig) (rdmatransport.QueuePa
 	return s.newQueuePair(d, &cfg, shared, s.newQPN()), nil
 }
 
+// Defaults of rdmatransport.QPConfig.
+const (
+	defaultDepth = 128
+	defaultSGE   = 2
+)
+
 // checkQueuePair sets defaults and returns the shard and the shared receive queue, if any.
 func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedReceiveQueue, error) {
 	s, ok := cfg.CQ.(*shard)
@@ -56,14 +64,7 @@ func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedRec
 	if d.over() {
 		return nil, nil, rdmatransport.ErrClosed
 	}
-	orDefault := func(v *int, n int) {
-		if *v == 0 {
-			*v = n
-		}
-	}
-	orDefault(&cfg.MaxSend, 128)
-	orDefault(&cfg.MaxRecv, 128)
-	orDefault(&cfg.MaxSGE, 2)
+	cfg.MaxSend, cfg.MaxRecv, cfg.MaxSGE = cmp.Or(cfg.MaxSend, defaultDepth), cmp.Or(cfg.MaxRecv, defaultDepth), cmp.Or(cfg.MaxSGE, defaultSGE)
 	a := d.dev.Attrs()
 	if cfg.MaxSend > a.MaxQueueDepth || cfg.MaxRecv > a.MaxQueueDepth || cfg.MaxSGE > a.MaxSGE || cfg.Windows > maxWindows {
 		return nil, nil, fmt.Errorf("softroce: queue pair of %d sends, %d receives, %d scatter elements, %d windows exceeds the device's %d, %d, %d, %d",
@@ -71,6 +72,15 @@ func (d *domain) checkQueuePair(cfg *rdmatransport.QPConfig) (*shard, *sharedRec
 	}
 	shared, err := s.sharedOf(d, cfg.SharedRecv)
 	return s, shared, err
+}
+
+// QueuePairMemory implements rdmatransport.MeasuredDomain.
+func (d *domain) QueuePairMemory(cfg rdmatransport.QPConfig) int {
+	c := rc.Config{MaxSend: cmp.Or(cfg.MaxSend, defaultDepth), MaxRecv: cmp.Or(cfg.MaxRecv, defaultDepth), MaxSGE: cmp.Or(cfg.MaxSGE, defaultSGE)}
+	if shared, ok := cfg.SharedRecv.(*sharedReceiveQueue); ok {
+		c.Shared = shared.engine()
+	}
+	return int(unsafe.Sizeof(queuePair{})) + cfg.Windows*int(unsafe.Sizeof(window{})) + rc.Memory(&c)
 }
 
 // newQueuePair creates a queue pair with a checked configuration.

@@ -100,7 +100,7 @@ func (d *data) addList(s capsule.SGL, received []byte, l dataLimits) capsule.Sta
 	case !capsule.InRange(off, n, uint64(len(received))):
 		return capsule.StatusSGLSegmentInvalid
 	}
-	d.remotes = slices.Grow(d.remotes, int(n/capsule.SGLSize))
+	d.remotes = slices.Grow(d.remotes, l.descriptors) // once; see Footprint
 	for list := received[off : off+n]; len(list) > 0; list = list[capsule.SGLSize:] {
 		e, err := capsule.DecodeSGL(list)
 		if err != nil {

@@ -13,9 +13,12 @@ type identifiers struct {
 }
 
 func (t *identifiers) init(contexts int) {
-	n := min(1<<bits.Len(uint(contexts-1)), 1<<16)
+	n := hashSize(contexts)
 	t.heads, t.mask = make([]*Command, n), capsule.CID(n-1)
 }
+
+// hashSize returns the number of lists of a table for that many contexts.
+func hashSize(contexts int) int { return min(1<<bits.Len(uint(contexts-1)), 1<<16) }
 
 // add adds the command, or returns the command that already has its identifier.
 func (t *identifiers) add(c *Command) (other *Command) {

@@ -280,14 +280,22 @@ func (q *TargetQueue) Accept(req rdmatransport.ConnRequest, p rdmatransport.Conn
 }
 
 func (q *TargetQueue) pairConfig() rdmatransport.QPConfig {
-	cfg := &q.cfg
-	c := rdmatransport.QPConfig{
-		CQ: cfg.Shard.CQ(), MaxSend: cfg.sends(), MaxRecv: cfg.Depth, MaxSGE: cfg.maxSGE(), NoRemote: true,
-	}
-	if cfg.Shared != nil {
-		c.SharedRecv, c.EndID = cfg.Shared.queue, q.slot.ID(makeTag(tagCredit, 0))
+	c := q.cfg.pairConfig()
+	if q.cfg.Shared != nil {
+		c.EndID = q.slot.ID(makeTag(tagCredit, 0))
 	}
 	return c
+}
+
+// pairConfig returns the configuration of the queue pair, but for EndID.
+func (c *TargetConfig) pairConfig() rdmatransport.QPConfig {
+	p := rdmatransport.QPConfig{
+		CQ: c.Shard.CQ(), MaxSend: c.sends(), MaxRecv: c.Depth, MaxSGE: c.maxSGE(), NoRemote: true,
+	}
+	if c.Shared != nil {
+		p.SharedRecv = c.Shared.queue
+	}
+	return p
 }
 
 // firstRecvs posts all receives, or makes the shared ones available to this queue.

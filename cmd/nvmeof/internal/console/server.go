@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"html/template"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nvmeof-go/nvmeof/cmd/nvmeof/internal/token"
+	"github.com/nvmeof-go/nvmeof/internal/loglimit"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 	"github.com/nvmeof-go/nvmeof/nvmeof/control"
 	"github.com/nvmeof-go/nvmeof/nvmeof/events"
@@ -51,7 +51,7 @@ func Serve(at *Socket, cfg Config) (end func()) {
 	h := &http.Server{
 		Handler: newServer(at, cfg).handler(), BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: stdLog(cfg.Log), Protocols: new(http.Protocols),
+		ErrorLog: loglimit.HTTP(cfg.Log, "console"), Protocols: new(http.Protocols),
 	}
 	h.Protocols.SetHTTP1(true)
 	if at.certificate != nil {
@@ -231,14 +231,4 @@ func refuse(w http.ResponseWriter, code int, why string) {
 	_, _ = w.Write(config.JSON(struct {
 		Error control.Error `json:"error"`
 	}{control.Error{Code: control.CodeForbidden, Message: why}}))
-}
-
-// stdLog returns the logger for net/http's messages about clients. They have debug level, since any client can cause
-// them.
-func stdLog(l *zap.Logger) *log.Logger {
-	out, err := zap.NewStdLogAt(l, zap.DebugLevel)
-	if err != nil { // not a valid level
-		return zap.NewStdLog(l)
-	}
-	return out
 }

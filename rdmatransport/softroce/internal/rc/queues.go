@@ -2,7 +2,6 @@ package rc
 
 import (
 	"errors"
-	"math/bits"
 	"unsafe"
 
 	"github.com/nvmeof-go/nvmeof/rdmatransport"
@@ -57,7 +56,7 @@ type sendQueue struct {
 }
 
 func (s *sendQueue) init(depth, maxSGE int) {
-	n := 1 << bits.Len(uint(depth-1))
+	n := slots(depth)
 	s.ring, s.sges = make([]sendWQE, n), make([]rdmatransport.SGE, n*maxSGE)
 	s.depth, s.maxSGE, s.mask = depth, maxSGE, uint32(n-1)
 }
@@ -231,7 +230,7 @@ type recvQueue struct {
 }
 
 func (r *recvQueue) init(depth, maxSGE int) {
-	n := 1 << bits.Len(uint(depth-1))
+	n := slots(depth)
 	r.ring, r.sges = make([]recvWQE, n), make([]rdmatransport.SGE, n*maxSGE)
 	r.depth, r.maxSGE, r.mask = depth, maxSGE, uint32(n-1)
 }
