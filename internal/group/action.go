@@ -215,6 +215,7 @@ const (
 	AlarmFence      AlarmKind = "fence-fails"
 	AlarmUnreadable AlarmKind = "state-unreadable"
 	AlarmStore      AlarmKind = "store-went-back"
+	AlarmReadOnly   AlarmKind = "store-read-only"
 	AlarmUnfenced   AlarmKind = "unfenced-takeover"
 	AlarmDrain      AlarmKind = "drain-failed"
 	AlarmServe      AlarmKind = "serve-failed"
@@ -223,7 +224,7 @@ const (
 
 // AlarmKinds returns all kinds of alarms.
 func AlarmKinds() []AlarmKind {
-	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
+	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmReadOnly, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
 }
 
 func (Get) action()    {}
