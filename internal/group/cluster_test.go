@@ -50,6 +50,8 @@ type gateway struct {
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
 	noFence bool          // fences fail
+	fencing int           // fences in progress
+	fenced  int           // the most that were
 	refuses error         // what the store answers to transactions, instead of executing them
 	slow    time.Duration // time that it takes to serve each group, one after the other
 	idle    time.Duration // when it has served all requested groups
@@ -148,7 +150,10 @@ func (g *gateway) do(a Action) {
 			})
 		}
 	case Fence:
+		g.fencing++
+		g.fenced = max(g.fenced, g.fencing)
 		g.after(20*time.Millisecond, func() {
+			g.fencing--
 			var err error
 			if g.noFence {
 				err = errors.New("no monitor answers")

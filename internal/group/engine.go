@@ -213,6 +213,7 @@ func (e *Engine) decide() {
 	e.reconcile()
 	e.startDrains()
 	e.startFences()
+	e.fences.count(e)
 	e.leave()
 	for _, change := range []func() *state.Txn{
 		sessionFinder{e}.settle, e.update, e.handOver, e.giveUp, e.expel, e.take, e.noteFences, e.command, e.planMoves,
