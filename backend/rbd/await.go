@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nvmeof-go/nvmeof/backend"
 )
@@ -53,6 +54,34 @@ func (c *Client) Reach(ctx context.Context, pools ...string) error {
 		}
 	}
 	return nil
+}
+
+// holdTime is how long [Client.Holding] waits for a write.
+const holdTime = time.Second
+
+// Holding returns the first of the pools for which the cluster makes each client hold its writes, since the pool is full
+// or writes are paused: the client's write is not executed within a second, although after that each placement group of
+// the pool answers, as for [Client.Reach]. Without such a pool the result is empty. It is an error if a placement group
+// does not answer. The write changes nothing, and is withdrawn if it is not executed.
+func (c *Client) Holding(ctx context.Context, pools ...string) (string, error) {
+	for _, name := range pools {
+		var holds bool
+		if err := c.ask(ctx, func() (err error) {
+			pool, namespace, _ := strings.Cut(name, "/")
+			holds, err = c.conn.holds(pool, namespace, holdTime)
+			return err
+		}); err != nil {
+			return "", fmt.Errorf("pool %s: %w", name, err)
+		}
+		if !holds {
+			continue
+		}
+		if err := c.Reach(ctx, name); err != nil {
+			return "", err
+		}
+		return name, nil
+	}
+	return "", nil
 }
 
 func (c *Client) awaitPool(ctx context.Context, name string) error {

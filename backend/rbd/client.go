@@ -58,6 +58,8 @@ type connection interface {
 	Epoch() (uint64, error)
 	// visit returns when all placement groups of a pool have the client's map.
 	visit(pool, namespace string) error
+	// holds reports whether a write to a pool is not executed within a time.
+	holds(pool, namespace string, most time.Duration) (bool, error)
 	Close()
 }
 

@@ -23,6 +23,7 @@ type fakeConnection struct {
 	done    []string
 	blocked map[string]string
 	epoch   uint64
+	full    string        // a pool that executes no writes
 	hold    chan struct{} // nil: it answers
 }
 
@@ -34,6 +35,10 @@ func (c *fakeConnection) Epoch() (uint64, error) { return c.epoch, c.do("epoch")
 
 func (c *fakeConnection) visit(pool, namespace string) error {
 	return c.do("visit " + pool + "," + namespace)
+}
+
+func (c *fakeConnection) holds(pool, namespace string, most time.Duration) (bool, error) {
+	return pool == c.full, c.do("write " + pool + "," + namespace + " " + most.String())
 }
 
 func (c *fakeConnection) do(what string) error {
@@ -203,6 +208,26 @@ func TestAwaitFence(t *testing.T) {
 	await("epoch")
 	conn.err = nil
 	await("epoch", "map", "visit rbd,", "epoch", "map", "visit rbd,a")
+}
+
+// TestHolding: a pool holds writes only if it answers after a write was not executed.
+func TestHolding(t *testing.T) {
+	conn := &fakeConnection{own: "10.0.0.1:0/77", full: "data"}
+	c, err := newClient(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Holding(t.Context(), "rbd/a", "data", "more")
+	if want := []string{"write rbd,a 1s", "write data, 1s", "visit data,"}; err != nil || got != "data" || !slices.Equal(conn.done, want) {
+		t.Errorf("%q, %v, done %q", got, err, conn.done)
+	}
+	if got, err := c.Holding(t.Context(), "rbd"); err != nil || got != "" {
+		t.Errorf("it executes writes: %q, %v", got, err)
+	}
+	conn.err = unix.EIO
+	if got, err := c.Holding(t.Context(), "data"); !errors.Is(err, unix.EIO) || got != "" {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // TestAwaitFenceUnanswered: while an OSD hangs, one call is outstanding at the cluster for all waiting callers.

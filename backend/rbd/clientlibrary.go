@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"errors"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,10 @@ func (c libraryClient) Close() {
 }
 
 func (c libraryClient) visit(pool, namespace string) error { return c.Visit(pool, namespace) }
+
+func (c libraryClient) holds(pool, namespace string, most time.Duration) (bool, error) {
+	return c.Holds(pool, namespace, most)
+}
 
 func (c libraryClient) blocks() (map[string]string, error) {
 	all, err := c.Blocks()

@@ -135,6 +135,7 @@ var suites = []documented{
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -rounds 200 -v -timeout 90m", by: "test/gateways TestRounds"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -rounds 28 -seed 1 -pause 60s -down 10m -v -timeout 90m", by: "test/gateways TestRounds"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -run TestUnreached -v", by: "test/gateways TestUnreached"},
+	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -run TestFull -v", by: "test/gateways TestFull"},
 	{line: "CGO_ENABLED=1 go test -tags rbd ./test/gateways -ceph -table -kills 100 -moves 100 -v -timeout 90m", by: "test/gateways TestTable"},
 	{line: "go test ./test/gateways -table -run TestTable/Many -v -timeout 60m", by: "test/gateways TestTable"},
 	{line: "go test ./nvmeof/internal/fabric -run TestMeasureTurns -turns -v -timeout 20m", by: "nvmeof/internal/fabric TestMeasureTurns"},

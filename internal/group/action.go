@@ -213,8 +213,10 @@ const (
 	AlarmNameInUse  AlarmKind = "name-in-use"
 	AlarmNoSlot     AlarmKind = "no-slot"
 	AlarmFence      AlarmKind = "fence-fails"
+	AlarmFences     AlarmKind = "many-fences"
 	AlarmUnreadable AlarmKind = "state-unreadable"
 	AlarmStore      AlarmKind = "store-went-back"
+	AlarmReadOnly   AlarmKind = "store-read-only"
 	AlarmUnfenced   AlarmKind = "unfenced-takeover"
 	AlarmDrain      AlarmKind = "drain-failed"
 	AlarmServe      AlarmKind = "serve-failed"
@@ -223,7 +225,7 @@ const (
 
 // AlarmKinds returns all kinds of alarms.
 func AlarmKinds() []AlarmKind {
-	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmUnreadable, AlarmStore, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
+	return []AlarmKind{AlarmRefused, AlarmNameInUse, AlarmNoSlot, AlarmFence, AlarmFences, AlarmUnreadable, AlarmStore, AlarmReadOnly, AlarmUnfenced, AlarmDrain, AlarmServe, AlarmRejoined}
 }
 
 func (Get) action()    {}

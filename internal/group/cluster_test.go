@@ -50,6 +50,9 @@ type gateway struct {
 	stuck   bool          // drains do not end
 	broken  bool          // it cannot serve
 	noFence bool          // fences fail
+	fencing int           // fences in progress
+	fenced  int           // the most that were
+	refuses error         // what the store answers to transactions, instead of executing them
 	slow    time.Duration // time that it takes to serve each group, one after the other
 	idle    time.Duration // when it has served all requested groups
 	lease   time.Duration // end of its lease
@@ -125,6 +128,10 @@ func (g *gateway) do(a Action) {
 		g.calls[id], g.gets[id] = a.Token, true
 		return
 	case Txn:
+		if g.refuses != nil {
+			g.after(5*time.Millisecond, func() { g.step(Committed{Token: a.Token, Err: g.refuses}) })
+			return
+		}
 		g.calls[g.db.Txn(g.wall(), g.client, a.Txn, callLimit)] = a.Token
 		return
 	case Extend:
@@ -143,7 +150,10 @@ func (g *gateway) do(a Action) {
 			})
 		}
 	case Fence:
+		g.fencing++
+		g.fenced = max(g.fenced, g.fencing)
 		g.after(20*time.Millisecond, func() {
+			g.fencing--
 			var err error
 			if g.noFence {
 				err = errors.New("no monitor answers")

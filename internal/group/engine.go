@@ -174,7 +174,7 @@ func (e *Engine) configure(groups []Group) {
 
 // work does everything that is due. It is called after each event.
 func (e *Engine) work() {
-	for _, part := range []func(){e.lapse, e.timeouts, e.beat, e.renewFences, e.decide, e.read} {
+	for _, part := range []func(){e.lapse, e.timeouts, e.beat, e.renewFences, e.decide, e.read, func() { e.store.refusal.report(e) }} {
 		if e.stage == outside || e.stage == left {
 			return
 		}
@@ -213,6 +213,7 @@ func (e *Engine) decide() {
 	e.reconcile()
 	e.startDrains()
 	e.startFences()
+	e.fences.count(e)
 	e.leave()
 	for _, change := range []func() *state.Txn{
 		sessionFinder{e}.settle, e.update, e.handOver, e.giveUp, e.expel, e.take, e.noteFences, e.command, e.planMoves,

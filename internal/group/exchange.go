@@ -14,6 +14,8 @@ type exchange struct {
 
 	all   reading // GroupPrefix
 	beats reading // BeatPrefix
+
+	refusal refusal
 }
 
 // A reading is the state of the reads of one prefix.
@@ -83,6 +85,7 @@ func (e *Engine) got(ev Got) {
 	}
 	r.token = 0
 	if ev.Err != nil {
+		e.store.refusal.unread(e.now)
 		r.due = e.now + e.cfg.Interval/2
 		return
 	}
@@ -106,6 +109,7 @@ func (e *Engine) got(ev Got) {
 }
 
 func (e *Engine) committed(ev Committed) {
+	e.store.refusal.tried(e.now, ev.Err)
 	switch ev.Token {
 	case 0:
 	case e.beats.token:

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,11 +94,48 @@ func (e *Engine) startFences() {
 			mine[o.fence.value.Incarnation] = true
 		}
 	}
-	first := e.planner()
-	for i := range e.view.fences {
-		f := &e.view.fences[i]
-		if f.err == nil && (mine[f.value.Incarnation] || first && !f.value.Done) {
+	for i := range e.view.fences { // hosts wait for these: they have no turn
+		if f := &e.view.fences[i]; f.err == nil && mine[f.value.Incarnation] {
 			e.fence(&f.value)
+		}
+	}
+	if !e.planner() {
+		return
+	}
+	room := mostFences - e.fences.begun()
+	for i := range e.view.fences {
+		if f := &e.view.fences[i]; f.err == nil && !f.value.Done && room > 0 && e.fence(&f.value) {
+			room--
+		}
+	}
+}
+
+// mostFences is the number of fences for which no takeover waits that are in progress at a time, and mostRenewals how many
+// of them may be repetitions. Each one occupies the storage's client and its monitors, and a new planner repeats all: a
+// gateway that crashes again and again leaves thousands.
+const (
+	mostFences   = 8
+	mostRenewals = 6
+)
+
+// manyFences is the number of fences of one gateway from which on they are reported.
+const manyFences = 20
+
+// count reports gateways that have left many fences.
+func (fences) count(e *Engine) {
+	if len(e.view.fences) < manyFences || !e.planner() {
+		return
+	}
+	all := map[string]int{}
+	for i := range e.view.fences {
+		if f := &e.view.fences[i]; f.err == nil {
+			all[f.value.Name]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if n := all[name]; n >= manyFences {
+			e.alarm(Alarm{Kind: AlarmFences, Gateway: name, Text: fmt.Sprintf("%s has ended %d times without leaving the group, and each of these fences is repeated for good: "+
+				"find out why it ends (its log); then stop it, and once no process of it is left, nvmeof gateway remove %s", name, n, name)})
 		}
 	}
 }
@@ -106,22 +145,25 @@ func (e *Engine) renewFences() {
 	if e.stage != member || !e.planner() {
 		return
 	}
+	room := mostRenewals - e.fences.begun()
 	for i := range e.view.fences {
 		f := &e.view.fences[i]
 		if f.err != nil || f.value.Gone || !f.value.Done && e.fences[f.value.Incarnation] == nil {
 			continue
 		}
-		e.fence(&f.value)
+		if room > 0 && e.fence(&f.value) {
+			room--
+		}
 		if e.fences.hold(f.value.Incarnation, e.now, e.cfg.FenceRenew) {
 			e.at(e.fences[f.value.Incarnation].done + e.cfg.FenceRenew)
 		}
 	}
 }
 
-// fence starts a fence unless this gateway has a recent one.
-func (e *Engine) fence(f *FenceRecord) {
+// fence starts a fence unless this gateway has a recent one, and reports whether it did.
+func (e *Engine) fence(f *FenceRecord) bool {
 	if len(f.Storage) == 0 {
-		return
+		return false
 	}
 	s := e.fences[f.Incarnation]
 	if s == nil {
@@ -135,11 +177,23 @@ func (e *Engine) fence(f *FenceRecord) {
 	default:
 		s.begun = true
 		e.act(Fence{f.Name, f.Incarnation, f.Storage})
+		return true
 	}
+	return false
 }
 
 // fences are the fences of this incarnation, by fenced incarnation.
 type fences map[Incarnation]*fencing
+
+// begun returns how many are in progress.
+func (f fences) begun() (n int) {
+	for _, s := range f {
+		if s.begun {
+			n++
+		}
+	}
+	return n
+}
 
 // hold reports whether this gateway itself has fenced inc, at most a given time ago. Then its storage clients know of
 // the fence.

@@ -22,6 +22,7 @@ type GatewayStatus struct {
 	Beat    Beat
 	Alive   bool // registered, and its heartbeats are seen
 	Drained bool // it must own nothing
+	Unknown bool // it is registered, and whether it is alive is not known, since this gateway has no heartbeat executed either, or cannot read
 }
 
 // A GroupStatus is the status of one ANA group.
@@ -38,7 +39,8 @@ func (e *Engine) Status() Status {
 	s := Status{Read: e.store.all.at, Listing: e.view.listing.revision(ListingKey)}
 	for i := range e.view.members {
 		if m := &e.view.members[i]; m.err == nil {
-			s.Gateways = append(s.Gateways, GatewayStatus{m.value, e.view.beat(&m.value), e.alive(m), e.view.drained(m.value.Name)})
+			alive := e.alive(m)
+			s.Gateways = append(s.Gateways, GatewayStatus{m.value, e.view.beat(&m.value), alive, e.view.drained(m.value.Name), !alive && !m.value.Ended && !e.judges()})
 		}
 	}
 	for _, g := range e.groups {

@@ -69,6 +69,9 @@ struct nl_listed {
 	X(int, rados_notify_ack, (void *, const char *, uint64_t, uint64_t, const char *, int)) \
 	X(int, rados_aio_create_completion2, (void *, nl_completed, void **)) \
 	X(void, rados_aio_release, (void *)) \
+	X(int, rados_aio_get_return_value, (void *)) \
+	X(int, rados_aio_remove, (void *, const char *, void *)) \
+	X(int, rados_aio_cancel, (void *, void *)) \
 	X(int, rados_aio_notify, (void *, const char *, void *, const char *, int, uint64_t, char **, size_t *))
 
 struct nl_lib {

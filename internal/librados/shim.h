@@ -37,6 +37,10 @@ int nl_pool_name(struct nl_lib *, void *cluster, int64_t id, char *name, size_t 
 // nl_visit makes the OSDs search for an object in one of several equal parts of a pool's objects, divided by hash.
 int nl_visit(struct nl_pool *, size_t part, size_t parts);
 
+// nl_try removes an object that does not exist, which is a write that changes nothing. After a number of milliseconds it
+// withdraws the request and returns -ETIMEDOUT.
+int nl_try(struct nl_pool *, const char *object, int64_t milliseconds);
+
 // nl_locker finds the owner of an exclusive lock of an object. size is the size of each of the three buffers for its
 // names. It returns 1, or 0 if the lock has no owner.
 int nl_locker(struct nl_pool *, const char *object, const char *lock, char *client, char *cookie, char *address, size_t size);

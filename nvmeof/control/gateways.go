@@ -60,7 +60,7 @@ type GroupStatus struct {
 type Member struct {
 	Name        string   `json:"name"`
 	Incarnation string   `json:"incarnation,omitempty"`
-	State       string   `json:"state"`               // alive, starting, drained, leaving, sick, silent or ended
+	State       string   `json:"state"`               // alive, starting, drained, leaving, sick, silent, unknown or ended
 	Addresses   []string `json:"addresses,omitempty"` // addresses at which hosts connect
 	Storage     []string `json:"storage,omitempty"`   // storage clients of the gateway, by which it is fenced
 	Groups      int      `json:"ana-groups"`          // number of groups that it serves

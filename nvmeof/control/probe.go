@@ -18,6 +18,8 @@ import (
 type Probed struct {
 	Info backend.Info
 	Mark []byte // mark of the store, if it has one; see [backend.Marked]
+	// Pools are those of an image; see [rbd.Store.Pools].
+	Pools []string
 }
 
 // ProbeStore returns the properties of a store that another target may have open. It changes and locks nothing.
@@ -52,7 +54,7 @@ func probeImage(n *config.Namespace) (p Probed, err error) {
 	case err != nil:
 		return p, err
 	}
-	p.Info, p.Mark = s.Info(), s.Mark()
+	p.Info, p.Mark, p.Pools = s.Info(), s.Mark(), s.Pools()
 	p.Info.ReadOnly = n.RBD.ReadOnly
 	p.Info.Deallocate = !n.RBD.ReadOnly
 	return p, errors.Join(err, s.Close())

@@ -20,6 +20,7 @@ type GatewayStats struct {
 	Requests  map[StoreRequest]*target.Latencies
 
 	StoreAge         time.Duration // time since the last answer of the store
+	StoreWriteAge    time.Duration // time since its last answer to a transaction
 	Leased           bool          // some groups are served under a lease
 	Lease            time.Duration // remaining time of the lease
 	Applied, Current int64         // revisions of the configuration: the one that is applied, and that of the store
@@ -43,13 +44,13 @@ type StoreRequest struct{ Operation, Result string }
 type gatewayFamilies struct {
 	info, members, alarms, owned, served, epoch, unfenced *family
 
-	takeovers, durations, refused, requests, age, lease, applied, current, erasing *family
+	takeovers, durations, refused, requests, age, writeAge, lease, applied, current, erasing *family
 }
 
 func newGatewayFamilies() *gatewayFamilies {
 	return &gatewayFamilies{
 		info:      gauge("nvmf_gateway_info", "A gateway of a group, always 1.", "store", "gateway"),
-		members:   gauge("nvmf_gateway_members", "Gateways of the group as seen by this one, by state: alive, starting, drained, leaving, sick, silent or ended.", "store", "state"),
+		members:   gauge("nvmf_gateway_members", "Gateways of the group as seen by this one, by state: alive, starting, drained, leaving, sick, silent, unknown or ended.", "store", "state"),
 		alarms:    gauge("nvmf_gateway_alarms", "Conditions that need an administrator, by kind; nvmeof gateway list shows the text.", "store", "kind"),
 		owned:     gauge("nvmf_gateway_group_owned", "1 while any gateway owns the ANA group.", "store", "group"),
 		served:    gauge("nvmf_gateway_group_served", "1 while this gateway serves the ANA group.", "store", "group"),
@@ -60,6 +61,7 @@ func newGatewayFamilies() *gatewayFamilies {
 		refused:   counter("nvmf_gateway_refused_takeovers_total", "Takeovers that were refused because the owner cannot be fenced, counted once a minute while it lasts.", "store"),
 		requests:  histogram("nvmf_gateway_store_request_duration_seconds", "Duration of requests to the group's store, by operation, get or txn, and by result: ok, unknown (whether a transaction was executed) or failed.", "store", "operation", "result"),
 		age:       gauge("nvmf_gateway_store_age_seconds", "Time since the last answer of the group's store.", "store"),
+		writeAge:  gauge("nvmf_gateway_store_write_age_seconds", "Time since the group's store last executed a transaction, which heartbeats are; a gateway that is not registered sends none.", "store"),
 		lease:     gauge("nvmf_gateway_lease_remaining_seconds", "Time for which groups with fence: lease may be served without an answer of the store; 0: they are not served.", "store"),
 		applied:   gauge("nvmf_gateway_config_applied_revision", "Revision of the group's configuration that the target has applied.", "store"),
 		current:   gauge("nvmf_gateway_config_current_revision", "Latest revision of the group's configuration in the store that this gateway knows.", "store"),
@@ -113,6 +115,7 @@ func (c *gatewayCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	to.put(c.refused, float64(s.Refused), s.Store)
 	to.put(c.age, s.StoreAge.Seconds(), s.Store)
+	to.put(c.writeAge, s.StoreWriteAge.Seconds(), s.Store)
 	if s.Leased {
 		to.put(c.lease, s.Lease.Seconds(), s.Store)
 	}

@@ -19,7 +19,7 @@ func TestGateway(t *testing.T) {
 		Store: "etcd://s/g", Name: "gw1", Members: map[string]int{"alive": 2, "ended": 0}, Alarms: map[string]int{"fence-fails": 1},
 		Groups: []GatewayGroup{{ID: 3, Epoch: 7, Owned: true, Served: true}, {ID: 4, Unfenced: true}}, Refused: 5,
 		Takeovers: map[string]*target.Latencies{"dead": &took, "free": new(target.Latencies)}, Requests: map[StoreRequest]*target.Latencies{{"txn", "unknown"}: &took},
-		StoreAge: 1500 * time.Millisecond, Leased: true, Lease: 8 * time.Second, Applied: 11, Current: 12, Erasing: 3, ErasingFailed: 1,
+		StoreAge: 1500 * time.Millisecond, StoreWriteAge: 20 * time.Second, Leased: true, Lease: 8 * time.Second, Applied: 11, Current: 12, Erasing: 3, ErasingFailed: 1,
 	}
 	scrape := func() string {
 		r := httptest.NewRecorder()
@@ -42,6 +42,7 @@ func TestGateway(t *testing.T) {
 		`nvmf_gateway_refused_takeovers_total{store="etcd://s/g"} 5`,
 		`nvmf_gateway_store_request_duration_seconds_count{operation="txn",result="unknown",store="etcd://s/g"} 1`,
 		`nvmf_gateway_store_age_seconds{store="etcd://s/g"} 1.5`,
+		`nvmf_gateway_store_write_age_seconds{store="etcd://s/g"} 20`,
 		`nvmf_gateway_lease_remaining_seconds{store="etcd://s/g"} 8`,
 		`nvmf_gateway_config_applied_revision{store="etcd://s/g"} 11`,
 		`nvmf_gateway_config_current_revision{store="etcd://s/g"} 12`,

@@ -53,11 +53,11 @@ func awaitFence(ctx context.Context, client pooled, pools []string, lost func())
 	return err
 }
 
-// poolsOf returns the pools of the images of an ANA group, by cluster; with id 0, those of all images.
+// poolsOf returns the pools of the images of an ANA group, by cluster.
 func poolsOf(doc *config.Document, id group.ID) map[rbd.ClientConfig][]string {
 	all := map[rbd.ClientConfig][]string{}
 	for n := range withImages(doc) {
-		if id != 0 && group.ID(cmp.Or(n.ANAGroup, 1)) != id {
+		if group.ID(cmp.Or(n.ANAGroup, 1)) != id {
 			continue
 		}
 		name, err := rbd.ParseName(n.RBD.Image)

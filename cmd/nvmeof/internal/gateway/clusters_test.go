@@ -27,12 +27,24 @@ type fakeCluster struct {
 	refuses error
 	closed  bool
 	reached []string // pools
+	holds   string   // a pool that executes no writes
+	hangs   string   // a pool that does not answer
 }
 
 func (f *fakeCluster) AwaitFence(context.Context, ...string) error { return nil }
-func (f *fakeCluster) Reach(_ context.Context, pools ...string) error {
+func (f *fakeCluster) Reach(ctx context.Context, pools ...string) error {
 	f.reached = append(f.reached, pools...)
+	if slices.Contains(pools, f.hangs) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	return f.refuses
+}
+func (f *fakeCluster) Holding(ctx context.Context, pools ...string) (string, error) {
+	if !slices.Contains(pools, f.holds) {
+		return "", f.refuses
+	}
+	return f.holds, f.Reach(ctx, f.holds)
 }
 func (f *fakeCluster) Addresses() []string { return []string{f.address} }
 func (f *fakeCluster) Close() error        { f.closed = true; return nil }

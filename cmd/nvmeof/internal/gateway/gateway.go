@@ -146,6 +146,17 @@ func (g *Gateway) Complete(c *control.Config) {
 		}
 		return open(n, memory)
 	}
+	probe := c.Probe
+	if probe == nil {
+		probe = control.ProbeStore
+	}
+	c.Probe = func(n *config.Namespace) (control.Probed, error) {
+		p, err := probe(n)
+		if err == nil && n.RBD != nil {
+			g.images.pools.learn(n.RBD, p.Pools)
+		}
+		return p, err
+	}
 }
 
 // Name returns the name of the gateway.

@@ -284,6 +284,7 @@ func TestStateOf(t *testing.T) {
 	for want, x := range map[string]group.GatewayStatus{
 		"ended":    {Member: group.Member{Ended: true}},
 		"silent":   {},
+		"unknown":  {Unknown: true},
 		"leaving":  {Alive: true, Member: group.Member{Leaving: true}},
 		"sick":     {Alive: true, Beat: group.Beat{Sick: true}},
 		"starting": {Alive: true, Beat: group.Beat{Sick: true, Starting: true}},

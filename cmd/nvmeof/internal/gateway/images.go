@@ -23,6 +23,7 @@ type cluster interface {
 	Addresses() []string
 	Fence(ctx context.Context, addresses []string, most time.Duration) error
 	Reach(ctx context.Context, pools ...string) error
+	Holding(ctx context.Context, pools ...string) (string, error)
 	Close() error
 }
 
@@ -46,6 +47,7 @@ type clients struct {
 	begun  int                          // number of calls of connect
 	fenced []string                     // addresses that the current clients have to fence
 	opened map[imageKey]*preopened      // images that were opened ahead
+	pools  imagePools
 }
 
 func dialCluster(at rbd.ClientConfig) (cluster, error) {
@@ -121,6 +123,7 @@ func (c *clients) openImage(n *config.RBD, blockSize int) (backend.Store, error)
 	if err != nil {
 		return nil, err // not a Store that holds a nil pointer
 	}
+	c.pools.learn(n, s.Pools())
 	ctx, cancel := context.WithTimeout(context.Background(), awaitTime)
 	defer cancel()
 	if err := awaitFence(ctx, client, s.Pools(), lost); err != nil {

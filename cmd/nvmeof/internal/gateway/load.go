@@ -55,8 +55,12 @@ func (g *Gateway) measure(ctx context.Context) {
 // silentImage reports whether an image that is served does not answer.
 func silentImage(m *target.Measures, served func(capsule.ANAGroup) bool) bool {
 	return slices.ContainsFunc(m.Subsystems, func(s target.SubsystemMeasures) bool {
-		return slices.ContainsFunc(s.Namespaces, func(n target.NamespaceMeasures) bool { return n.Silent && n.Kind == "rbd" && served(n.Group) })
+		return slices.ContainsFunc(s.Namespaces, func(n target.NamespaceMeasures) bool { return isSilentImage(&n, served) })
 	})
+}
+
+func isSilentImage(n *target.NamespaceMeasures, served func(capsule.ANAGroup) bool) bool {
+	return n.Silent && n.Kind == "rbd" && served(n.Group)
 }
 
 // unitsOf returns the units of load that each group that is served has had.

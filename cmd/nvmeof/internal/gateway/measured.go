@@ -27,6 +27,7 @@ type counts struct {
 	takeovers map[string]*target.Latencies
 	requests  map[metrics.StoreRequest]*target.Latencies
 	answered  time.Duration // when the store last answered, by package boottime
+	accepted  time.Duration // when it last answered a transaction, likewise
 }
 
 // observe adds a duration to one of several histograms. Called with mu held.
@@ -72,6 +73,9 @@ func (c *counts) asked(operation string, began time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	observe(&c.requests, metrics.StoreRequest{Operation: operation, Result: result}, now-began)
+	if err == nil && operation == "txn" {
+		c.accepted = now
+	}
 	if err == nil {
 		c.answered = now
 	}
@@ -147,6 +151,7 @@ func (g *Gateway) Stats() *metrics.GatewayStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out.Refused, out.Takeovers, out.Requests, out.StoreAge = c.refused, copied(c.takeovers), copied(c.requests), boottime.Now()-c.answered
+	out.StoreWriteAge = boottime.Now() - c.accepted
 	for _, r := range group.Reasons() {
 		if c.takeovers[string(r)] == nil {
 			out.Takeovers[string(r)] = new(target.Latencies)

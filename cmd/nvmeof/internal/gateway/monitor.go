@@ -43,7 +43,17 @@ type monitor struct {
 func newMonitor(g *Gateway, run *runner.Runner) *monitor {
 	t := &monitor{Gateway: g, run: run}
 	t.reach.ask = func(ctx context.Context) error { return g.images.reach(ctx, control.Present(g.manager)) }
+	t.reach.held.ask = t.heldWrites
 	return t
+}
+
+// heldWrites returns nil if all images that do not answer wait since their pools execute no writes, for any gateway.
+func (t *monitor) heldWrites(ctx context.Context) error {
+	m := t.target.Measure()
+	return t.images.holding(ctx, silentImages(&m, t.owned.Serves, control.Present(t.manager)), func(pool string) {
+		t.alarm(group.Alarm{Kind: group.AlarmServe, Gateway: t.name, Text: fmt.Sprintf("pool %s executes no writes for any gateway, and images do not answer hosts: "+
+			"it is full, or writes are paused (ceph health detail); the images go on by themselves", pool)})
+	})
 }
 
 // repeat calls look each second until ctx ends.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nvmeof-go/nvmeof/backend/rbd"
 	"github.com/nvmeof-go/nvmeof/internal/group"
 	"github.com/nvmeof-go/nvmeof/nvmeof/config"
 )
@@ -21,7 +22,8 @@ const (
 // is served does not answer, or if another gateway has reported that it cannot serve. If the storage does not answer
 // at all, no gateway reaches it, and each keeps its groups.
 type reach struct {
-	ask func(context.Context) error // probes the storage, and takes as long as that needs
+	ask  func(context.Context) error // probes the storage, and takes as long as that needs
+	held heldWrites
 
 	lost   bool       // the storage was not reached, and no probe has succeeded since
 	asked  chan error // has the result of the probe under way; nil: none is
@@ -29,8 +31,14 @@ type reach struct {
 }
 
 // now reports whether the gateway reaches the images. silent says that an image does not answer, stuck that another
-// gateway is stuck. It takes at most reachTime.
+// gateway is stuck. It takes at most reachTime and, while an image is silent, heldTime.
 func (r *reach) now(ctx context.Context, silent, stuck bool) bool {
+	switch {
+	case !silent:
+		r.held.forget()
+	case r.held.now(ctx):
+		silent = false // no gateway reaches more than this one
+	}
 	r.lost = r.lost || silent
 	if !r.lost && !stuck {
 		return true
@@ -72,20 +80,30 @@ func (r *reach) answers(ctx context.Context) bool {
 	}
 }
 
-// reach waits until the placement groups of all images of a configuration have answered.
+// reach waits until the placement groups of all images of a configuration have answered, in the pools with their headers and
+// in those with their data.
 func (c *clients) reach(ctx context.Context, doc *config.Document) error {
-	for at, pools := range poolsOf(doc, 0) {
-		c.mu.Lock()
-		client := c.all[at]
-		c.mu.Unlock()
-		if client == nil {
-			return fmt.Errorf("the gateway is not connected to Ceph cluster %q", at.Conf)
+	for at, pools := range c.pools.ofAll(doc) {
+		client, err := c.at(at)
+		if err != nil {
+			return err
 		}
 		if err := client.Reach(ctx, pools...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// at returns the client of a cluster.
+func (c *clients) at(at rbd.ClientConfig) (cluster, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	client := c.all[at]
+	if client == nil {
+		return nil, fmt.Errorf("the gateway is not connected to Ceph cluster %q", at.Conf)
+	}
+	return client, nil
 }
 
 // anyStuck reports whether another gateway is alive and stuck.

@@ -20,7 +20,8 @@ import (
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, answers, hangs := 0, error(nil), true
-		r := reach{ask: func(ctx context.Context) error {
+		full := errors.New("the pool executes writes")
+		r := reach{held: heldWrites{ask: func(context.Context) error { return full }}, ask: func(ctx context.Context) error {
 			asked++
 			if hangs {
 				<-ctx.Done()
@@ -55,6 +56,12 @@ func TestReach(t *testing.T) {
 		want("the image has gone to another gateway", false, false, false, 4)
 		answers = nil
 		want("it answers", false, false, true, 5)
+		full = nil
+		want("an image is silent since its pool is full", true, false, true, 5)
+		want("it still is, and another gateway is stuck", true, true, true, 5)
+		full = errors.New("the pool executes writes")
+		time.Sleep(provenFor)
+		want("the pool has room, and the image is silent", true, false, false, 6)
 	})
 }
 

@@ -103,7 +103,7 @@ func (g *Gateway) alarmed() []control.GroupAlarm {
 }
 
 // states are the values that stateOf returns.
-var states = [...]string{"alive", "starting", "drained", "leaving", "sick", "silent", "ended"}
+var states = [...]string{"alive", "starting", "drained", "leaving", "sick", "silent", "unknown", "ended"}
 
 // forgetAlarms removes alarms that were not repeated; one that is raised again later is new. Called with mu
 // held.
@@ -120,6 +120,8 @@ func stateOf(x *group.GatewayStatus) string {
 	switch {
 	case x.Member.Ended:
 		return "ended"
+	case x.Unknown:
+		return "unknown"
 	case !x.Alive:
 		return "silent"
 	case x.Member.Leaving:
@@ -179,7 +181,7 @@ func (g *Gateway) changed(s group.Status) {
 	g.mu.Lock()
 	before := g.states
 	maps.DeleteFunc(next, func(name, state string) bool {
-		return before[name] == "" && state == "silent" // no heartbeat of it was seen yet: it may be alive
+		return before[name] == "" && (state == "silent" || state == "unknown") // no heartbeat of it was seen yet: it may be alive
 	})
 	g.states = next // which is constant from here on
 	var unfenced []int
