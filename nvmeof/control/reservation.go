@@ -111,11 +111,12 @@ func name(r target.Registrant) string {
 type ConnectedError struct{ Hosts []string }
 
 func (e *ConnectedError) Error() string {
-	for i := range e.Hosts {
-		e.Hosts[i] = nvmeof.Printable(e.Hosts[i])
+	hosts := make([]string, len(e.Hosts))
+	for i, h := range e.Hosts {
+		hosts[i] = nvmeof.Printable(h)
 	}
 	return fmt.Sprintf("hosts that are connected and may rely on the reservation: %s; nothing was changed. If this is intended, use --force (with the API ?force=true)",
-		strings.Join(e.Hosts, ", "))
+		strings.Join(hosts, ", "))
 }
 
 func away(hosts []target.Registrant, force bool) error {

@@ -52,7 +52,7 @@ func serveCapture(h *Holder, devices func() []rdmatransport.Device, w http.Respo
 		return to.Flush()
 	})
 	if errors.Is(err, rdmatransport.ErrCapturing) {
-		err = errors.New("packets are already being captured: end the other capture first")
+		err = errors.New("another capture is running: end it first")
 	}
 	if err != nil && !begun {
 		captureError(w, control.CodeFailed, http.StatusConflict, err)
