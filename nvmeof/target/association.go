@@ -53,7 +53,7 @@ func (c *Controller) joinQueue(q *queue, id capsule.QID) refusal {
 		return temporary(badQID, "queue identifier is in use")
 	case old != nil:
 		// The host has ended the old queue, but the target has not noticed that yet.
-		old.shard.Do(func() { old.disconnect("replaced by a new connection of the same queue") })
+		old.shard.Do(func() { old.disconnect(endReconnected) })
 		return temporary(badQID, "queue identifier is in use")
 	}
 	if c.keyed {
@@ -158,7 +158,7 @@ func (c *Controller) leaveQueue(q *queue) {
 		if q.parted {
 			c.partQueues()
 		} else {
-			c.dropQueues("admin queue is gone")
+			c.dropQueues(endAdminQueue)
 		}
 		if !c.discovery() && c.props.Accepting() && !q.moved {
 			c.subsystem.unsafe.Add(1)

@@ -54,20 +54,35 @@ func (t *Target) countConnect(no refusal) {
 	t.causes.Count(meter.Connects, "", cause, "")
 }
 
+// Reasons for which the target ends a queue, as they are logged.
+const (
+	endDisconnect     = "Disconnect command"
+	endReset          = "controller reset"
+	endShutdown       = "controller shutdown"
+	endSilent         = "no Connect command"
+	endKeepAlive      = "keep alive timeout"
+	endAdminQueue     = "admin queue is gone"
+	endTarget         = "target is shutting down"
+	endReplaced       = "replaced by another controller"
+	endReconnected    = "replaced by a new connection of the same queue"
+	endUnacknowledged = "the host does not acknowledge the data of a Read"
+	endUndelivered    = "the host does not deliver the data of a command"
+)
+
 // endings maps the reasons of disconnects to their labels; others were caused by the administrator.
 var endings = map[string]string{
-	"":                               "host",
-	"Disconnect command":             "host",
-	"controller reset":               "host",
-	"controller shutdown":            "host",
-	"no Connect command":             "silent",
-	"keep alive timeout":             "keepalive",
-	"admin queue is gone":            "association",
-	"target is shutting down":        "shutdown",
-	"replaced by another controller": "replaced",
-	"replaced by a new connection of the same queue":   "replaced",
-	"the host does not acknowledge the data of a Read": "undelivered",
-	"the host does not deliver the data of a command":  "undelivered",
+	"":                "host",
+	endDisconnect:     "host",
+	endReset:          "host",
+	endShutdown:       "host",
+	endSilent:         "silent",
+	endKeepAlive:      "keepalive",
+	endAdminQueue:     "association",
+	endTarget:         "shutdown",
+	endReplaced:       "replaced",
+	endReconnected:    "replaced",
+	endUnacknowledged: "undelivered",
+	endUndelivered:    "undelivered",
 }
 
 // countEnd counts the end of a queue.

@@ -184,7 +184,7 @@ func (c *Controller) setProperty(f capsule.Property) capsule.Status {
 func (c *Controller) reset() {
 	cc := c.props.CC
 	c.setReady(false)
-	c.dropQueues("controller reset")
+	c.dropQueues(endReset)
 	c.abortEvents()
 	c.resetState()
 	c.props.CC = cc
@@ -202,7 +202,7 @@ func (c *Controller) abortEvents() {
 // means that no command can have an effect any more.
 func (c *Controller) beginShutdown() {
 	c.setReady(false)
-	c.dropQueues("controller shutdown")
+	c.dropQueues(endShutdown)
 	if c.discovery() {
 		c.props.ShutdownDone()
 		return
@@ -286,7 +286,7 @@ func expire(c *Controller) {
 		[]zap.Field{zap.Uint32("kato_ms", c.keep.Millis)})
 	c.target.causes.Count(meter.KeepAlives, string(c.subsystem.nqn), "", "")
 	c.props.Fail()
-	c.end("keep alive timeout")
+	c.end(endKeepAlive)
 }
 
 // sawTraffic reports whether a command of the host has arrived on any queue since the last call. Commands on a

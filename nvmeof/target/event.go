@@ -47,7 +47,7 @@ func (q *queue) noteEnd(reason string, err error) {
 	case reason == "" && err != nil:
 		recordHostEvent(q.controller, events.Lost, events.Warning, fmt.Sprintf("queue %d lost: %v", q.id, err))
 	case q.id != 0:
-	case reason == "keep alive timeout":
+	case reason == endKeepAlive:
 		recordHostEvent(q.controller, events.Lost, events.Warning, "disconnected: "+reason)
 	default:
 		recordHostEvent(q.controller, events.Disconnect, events.Info, because("disconnected", reason))

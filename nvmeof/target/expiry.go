@@ -78,7 +78,7 @@ func (q *queue) endExpired() {
 			expire(c)
 		}
 	})
-	q.disconnect("keep alive timeout")
+	q.disconnect(endKeepAlive)
 }
 
 // expired reports whether the association has expired. If so it completes the admin command, which restarts no

@@ -37,7 +37,7 @@ func (r *request) Wanted(held time.Duration) {
 		q.target.log.Trouble("queue ended: its host does not acknowledge the data of a Read, and other commands wait to write to the same place",
 			zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 			zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote), zap.Duration("for", held))
-		q.disconnect("the host does not acknowledge the data of a Read")
+		q.disconnect(endUnacknowledged)
 	}
 }
 

@@ -110,7 +110,7 @@ func (q *queue) refuseSilent() {
 		q.target.waiting.silent.Add(1)
 		q.target.log.Trouble("connection dropped: no Connect command was received",
 			zap.Stringer("peer", q.remote), zap.Duration("within", q.target.cfg.ConnectTimeout))
-		q.disconnect("no Connect command")
+		q.disconnect(endSilent)
 	}
 }
 
@@ -161,7 +161,7 @@ func (q *queue) finished(index int) {
 	refused := q.auth.last == r
 	r.done()
 	if orderly {
-		q.disconnect("Disconnect command")
+		q.disconnect(endDisconnect)
 	}
 	if refused && !q.failed {
 		q.shard.SetTimer(&q.auth.timer, farewellTime)
@@ -219,7 +219,7 @@ func (q *queue) part() {
 		return
 	}
 	q.parting = true
-	q.timer.Func = func() { q.disconnect("admin queue is gone") }
+	q.timer.Func = func() { q.disconnect(endAdminQueue) }
 	q.shard.SetTimer(&q.timer, farewellTime)
 	q.endRequests()
 }

@@ -199,5 +199,5 @@ func (c *Controller) displace(why string) {
 	c.mu.Lock()
 	c.dying, c.ready = true, false
 	c.mu.Unlock()
-	c.dismiss("replaced by another controller")
+	c.dismiss(endReplaced)
 }

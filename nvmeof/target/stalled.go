@@ -38,7 +38,7 @@ func (t *Target) dropStalled(holdsUp func(*queue) bool) {
 			t.log.Trouble("queue ended: its host does not deliver the data of a command, and other commands wait for that",
 				zap.String("host", string(q.controller.hostNQN)), zap.String("subsystem", string(q.controller.subsystem.nqn)),
 				zap.Uint16("qid", uint16(q.id)), zap.Stringer("peer", q.remote))
-			q.disconnect("the host does not deliver the data of a command")
+			q.disconnect(endUndelivered)
 		})
 	}
 }

@@ -187,7 +187,7 @@ func (t *Target) Close() error {
 	for _, l := range listeners {
 		errs = append(errs, l.listener.Close())
 	}
-	t.dropQueues(func(*queue) bool { return true }, "target is shutting down")
+	t.dropQueues(func(*queue) bool { return true }, endTarget)
 	all := t.Subsystems()
 	closed := make([]error, len(all))
 	var closing sync.WaitGroup
