@@ -76,7 +76,7 @@ func TestCaptureOfHost(t *testing.T) {
 	command(t, "capture", "--device", "nvme0", "--host", testNQN, "-w", file).want(t, exitUsage, "option host")
 	all := startCommand(t, "capture", "--device", "/dev/nvme0n1", "-w", file)
 	all.errOut.await(t, "nvmeof: capturing\n")
-	command(t, "capture", "--device", "nvme0", "-w", file).want(t, exitFailed, "end the other capture first")
+	command(t, "capture", "--device", "nvme0", "-w", file).want(t, exitFailed, "another capture is running: end it first")
 	c.stop()
 	c.wantEnd(0)
 	all.wantEnd(0)
