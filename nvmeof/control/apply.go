@@ -152,6 +152,10 @@ func conclude(m *Manager, s *saving, before *config.Document, o Options) error {
 	if o.last != nil {
 		o.last()
 	}
+	if !m.tidied {
+		m.tidied = true
+		m.stores.known.forgetErased(m.doc)
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func erase(m *Manager, who *Caller, check func(*config.Document) error, nqn nvme
 	if m.cfg.Group == nil {
 		o.then = func() error { return eraseStore(m, gone, nil) }
 		o.last = func() {
-			_ = m.stores.ask(gone.Path(), func() error { forgetFile(m, gone); return nil })
+			_ = m.stores.ask(gone.Path(), func() error { m.stores.known.forget(gone); return nil })
 		}
 	}
 	unforced := !o.Force
@@ -144,19 +144,16 @@ func eraseStore(m *Manager, n *config.Namespace, x *erasure) error {
 		if at := file.MarkFile(string(n.Path())); err == nil && at != "" {
 			err = namedfile.Remove(at)
 		}
-		if err == nil && x != nil {
-			forgetFile(m, n)
+		switch {
+		case err != nil:
+			return err
+		case x != nil:
+			m.stores.known.forget(n)
+		default:
+			m.stores.known.noteErased(n)
 		}
-		return err
+		return nil
 	})
-}
-
-// forgetFile removes the note that a file existed, with which a start waits for a missing one. A note that remains
-// applies only to a file with these identifiers.
-func forgetFile(m *Manager, n *config.Namespace) {
-	if n.File != nil && m.stores.known != "" {
-		_ = os.Remove(m.stores.known.entry(n))
-	}
 }
 
 // removeFile removes a file. If it is a symbolic link, it also removes its destination, which has the data.

@@ -58,6 +58,34 @@ func TestEraseUnsaved(t *testing.T) {
 	})
 }
 
+// TestForgetErased: the note of a file that was erased remains while a namespace of the document has the file, and is
+// removed at a start of which none has.
+func TestForgetErased(t *testing.T) {
+	k, path := known(filepath.Join(t.TempDir(), "state")), filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := &config.Namespace{NSID: 1, File: &config.File{Path: config.Path(path), Size: 4096}}
+	if _, err := k.add(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	k.noteErased(n)
+	k.forgetErased(&config.Document{Subsystems: []*config.Subsystem{{NQN: "a", Namespaces: []*config.Namespace{n}}}})
+	if err := k.gone(n); err == nil {
+		t.Error("the file would be created again")
+	}
+	k.forgetErased(&config.Document{})
+	if err := k.gone(n); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(string(k)); len(left) > 0 || err != nil {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
 // saved returns the document in the target's file.
 func (c *crashRig) saved() *config.Document {
 	c.t.Helper()

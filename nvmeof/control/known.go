@@ -33,6 +33,52 @@ func (k known) entry(n *config.Namespace) string {
 	return filepath.Join(string(k), hex.EncodeToString(sum[:16]))
 }
 
+// erased returns the name that the note has while the file is erased, until that is saved: see [Erase].
+func (k known) erased(n *config.Namespace) string { return k.entry(n) + erasedSuffix }
+
+const erasedSuffix = ".erased"
+
+// noteErased gives the note of a file that was removed its other name. If that fails, the note remains, and applies only
+// to a file with these identifiers.
+func (k known) noteErased(n *config.Namespace) {
+	if n.File != nil && k != "" {
+		_ = os.Rename(k.entry(n), k.erased(n))
+	}
+}
+
+// forget removes the note of a namespace's file.
+func (k known) forget(n *config.Namespace) {
+	if n.File != nil && k != "" {
+		_ = os.Remove(k.entry(n))
+		_ = os.Remove(k.erased(n))
+	}
+}
+
+// forgetErased removes the notes of erased files that no namespace of a document has: the process ended between the
+// saving and the removal of the note.
+func (k known) forgetErased(doc *config.Document) {
+	if k == "" {
+		return
+	}
+	left, _ := filepath.Glob(filepath.Join(string(k), "*"+erasedSuffix)) // the pattern is valid
+	if len(left) == 0 {
+		return
+	}
+	wanted := map[string]bool{}
+	for _, s := range doc.Subsystems {
+		for _, n := range s.Namespaces {
+			if n.File != nil {
+				wanted[k.erased(n)] = true
+			}
+		}
+	}
+	for _, name := range left {
+		if !wanted[name] {
+			_ = os.Remove(name)
+		}
+	}
+}
+
 // A record is the content of a note.
 type record struct {
 	size    int64  // size in bytes when the file was last opened or extended here; 0: unknown
@@ -46,6 +92,9 @@ func (k known) read(n *config.Namespace) (r record, there bool) {
 		return record{}, false
 	}
 	b, err := os.ReadFile(k.entry(n))
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = os.ReadFile(k.erased(n))
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return r, false

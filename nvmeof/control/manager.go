@@ -139,6 +139,7 @@ type Manager struct {
 	revision int64            // 0: none yet
 	behind   error            // why the target differs from shared; nil: it does not
 	lost     bool             // the group no longer has a document
+	tidied   bool             // notes of erased files were looked for
 	// denied are the subsystems in which hosts may have commands in progress that they are no longer allowed, with
 	// the namespaces in which these are known not to end: see Enforce.
 	denied    map[nvmeof.NQN][]capsule.NSID
