@@ -175,7 +175,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	b.do(chromedp.Click(`a[href$="nsid=2"]`))
 	b.wait("Namespace 2")
 	b.do(chromedp.Click(`//button[text()="Pause"]`))
-	b.wait("Done: commands of namespace 2 are held")
+	b.wait("Done: commands to namespace 2 are held")
 	b.do(chromedp.Click(`//summary[text()="Remove…"]`))
 	b.picture("remove")
 	b.do(chromedp.Click(`//button[text()="Remove namespace 2"]`))

@@ -84,7 +84,7 @@ func ParseExport(s string, here Machine) (*Namespace, error) {
 	case strings.HasPrefix(what, RBDPrefix):
 		n.RBD, kind = &RBD{Image: strings.TrimPrefix(what, RBDPrefix)}, "rbd"
 		if n.RBD.Image == "" {
-			return nil, errors.New("rbd: an image is missing, as in rbd:POOL/IMAGE; for a file of that name, write ./rbd:")
+			return nil, errors.New("rbd: an image is missing, as in rbd:POOL/IMAGE (or ./rbd: for a file of that name)")
 		}
 	case what == "mem":
 		return nil, errors.New("memory needs a size, as in mem:1GiB; for a file of that name, write ./mem")

@@ -50,7 +50,7 @@ func TestHeldUp(t *testing.T) {
 				}
 				time.Sleep(test.silent)
 				if test.silent > 0 { // the shard of the admin queue is stopped too, and goes on last
-					go admin.call(func() { time.Sleep(test.held + 50*time.Millisecond) }) // ends with the sleep
+					go func() { _ = admin.q.shard.Call(func() { time.Sleep(test.held + 50*time.Millisecond) }) }() // ends with the sleep
 				}
 				io.call(func() {
 					if test.within {

@@ -86,7 +86,7 @@ func newTarget(c TargetConfig) (*target, error) {
 	nqn, err := nvmeof.ParseNQN(c.Subsystem)
 	switch {
 	case !targetName.MatchString(c.Name):
-		return nil, fmt.Errorf("name %q: want at most 62 characters of a-z, 0-9, - and .", c.Name)
+		return nil, fmt.Errorf("name %q: want at most 62 of the characters a-z, 0-9, . and -", c.Name)
 	case err != nil:
 		return nil, fmt.Errorf("subsystem: %w", err)
 	}
