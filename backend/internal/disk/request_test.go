@@ -89,9 +89,9 @@ func TestYieldingKeepsAwake(t *testing.T) {
 	reader.want(1, nil)
 	qt.submit(3, backend.OpRead, 0, qt.block)
 	for len(qt.calls) == 0 {
-		before := qt.wakes
+		before := qt.wakes.Load()
 		qt.wantNothing()
-		if len(qt.calls) == 0 && qt.wakes == before {
+		if len(qt.calls) == 0 && qt.wakes.Load() == before {
 			t.Fatal("queue lets its owner sleep although only another turn can help")
 		}
 	}
@@ -109,7 +109,7 @@ func TestReleaseWakesOtherQueue(t *testing.T) {
 	b.wantCalls()
 	a.succeed()
 	a.want(1, nil)
-	if b.wakes == 0 {
+	if b.wakes.Load() == 0 {
 		t.Fatal("waiting queue was not notified")
 	}
 	b.poll()

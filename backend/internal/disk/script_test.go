@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -157,13 +158,13 @@ type tester struct {
 	q       backend.Queue
 	block   int64
 	results map[uint64]error
-	wakes   int
+	wakes   atomic.Int64 // copies call notify in their goroutines
 }
 
 func (d *kernel) queue(t *testing.T, s *Disk) *tester {
 	t.Helper()
 	qt := &tester{t: t, block: s.block, results: map[uint64]error{}}
-	q, err := s.NewQueue(16, func() { qt.wakes++ })
+	q, err := s.NewQueue(16, func() { qt.wakes.Add(1) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestSyncsAreCoalesced(t *testing.T) {
 	b.wantNothing()
 	a.succeed()
 	a.want(1, nil)
-	if b.wakes == 0 {
+	if b.wakes.Load() == 0 {
 		t.Error("the other queue was not notified that a sync has ended")
 	}
 	a.wantCalls("sync")
@@ -338,7 +338,7 @@ func TestAbortedSyncIsTakenOver(t *testing.T) {
 	if err := a.q.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if b.wakes == 0 {
+	if b.wakes.Load() == 0 {
 		t.Error("the other queue was not notified")
 	}
 	b.wantNothing()
@@ -381,7 +381,7 @@ func TestSyncByOthers(t *testing.T) {
 		if err := <-result; err != want {
 			t.Errorf("%v, want %v", err, want)
 		}
-		if qt.wakes == 0 {
+		if qt.wakes.Load() == 0 {
 			t.Error("the queue was not notified")
 		}
 		if want != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,9 +96,10 @@ func TestHolding(t *testing.T) {
 // TestHeldWrites: a gateway whose images wait for a full pool is not stuck, as long as they do.
 func TestHeldWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, answer, takes := 0, error(nil), time.Second
+		var asked atomic.Int64
+		answer, takes := error(nil), time.Second
 		h := heldWrites{ask: func(ctx context.Context) error {
-			asked++
+			asked.Add(1)
 			select {
 			case <-time.After(takes):
 				return answer
@@ -105,10 +107,10 @@ func TestHeldWrites(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
-		want := func(what string, held bool, calls int) {
+		want := func(what string, held bool, calls int64) {
 			t.Helper()
-			if got := h.now(t.Context()); got != held || asked != calls {
-				t.Errorf("%s: %v, want %v; asked %d times, want %d", what, got, held, asked, calls)
+			if got := h.now(t.Context()); got != held || asked.Load() != calls {
+				t.Errorf("%s: %v, want %v; asked %d times, want %d", what, got, held, asked.Load(), calls)
 			}
 		}
 		want("the pool is full", true, 1)

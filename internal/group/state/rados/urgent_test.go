@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +27,13 @@ func urgent(t *testing.T, others int) {
 	s := fakeStore(t, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	made := 0
+	var made atomic.Int64
 	change := func(s *Store, i int, after time.Duration) {
 		wg.Go(func() {
 			defer s.Close() // waits for what was begun
 			for ctx.Err() == nil {
 				if _, err := s.Txn(ctx, put(fmt.Sprint("record/", i), "")); err == nil && i == 0 {
-					made++
+					made.Add(1)
 				}
 				time.Sleep(after)
 			}
@@ -55,7 +56,7 @@ func urgent(t *testing.T, others int) {
 		cancel()
 		time.Sleep(500 * time.Millisecond)
 	}
-	if made == 0 {
+	if made.Load() == 0 {
 		t.Error("transactions that are not urgent are not executed at all")
 	}
 	cancel()
