@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -147,17 +145,7 @@ func carriedOut(s *Store, r backend.Request) error {
 // TestGrowsAtOnce: while a file is made longer, its I/O goes on, and its size is the old one until all of the new
 // storage is there. If that cannot be had, nobody has seen another size.
 func TestGrowsAtOnce(t *testing.T) {
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Skipf("this machine has no FUSE: %v", err)
-	}
-	_, out := startRole(t, "grow", t.TempDir(), func(cmd *exec.Cmd) { cmd.SysProcAttr = namespaces() })
-	switch line, _ := out.ReadString('\n'); {
-	case line == "done\n":
-	case strings.HasPrefix(line, "cannot mount"):
-		t.Skip(line)
-	default:
-		t.Errorf("a file that grows: %q", line)
-	}
+	runOnFUSE(t, "grow")
 }
 
 // TestReserving: how long the allocation took is known, since whoever opened the file may not have waited for it.

@@ -62,15 +62,21 @@ func threadsNow() int {
 // TestHungStoreHasFewThreads: a file system that does not answer occupies only as many threads as the store's workers
 // allow, however many writes wait for it in however many queues.
 func TestHungStoreHasFewThreads(t *testing.T) {
+	runOnFUSE(t, "hang")
+}
+
+// runOnFUSE runs a role on a file system of FUSE, in a process with namespaces of its own.
+func runOnFUSE(t *testing.T, role string) {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skipf("this machine has no FUSE: %v", err)
 	}
-	_, out := startRole(t, "hang", t.TempDir(), func(cmd *exec.Cmd) { cmd.SysProcAttr = namespaces() })
+	_, out := startRole(t, role, t.TempDir(), func(cmd *exec.Cmd) { cmd.SysProcAttr = namespaces() })
 	switch line, _ := out.ReadString('\n'); {
 	case line == "done\n":
 	case strings.HasPrefix(line, "cannot mount"):
 		t.Skip(line)
 	default:
-		t.Errorf("a file system that hangs: %q", line)
+		t.Errorf("role %s: %q", role, line)
 	}
 }

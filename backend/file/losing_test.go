@@ -269,17 +269,5 @@ func loseUnderStore(dir string, cfg Config, syncs func(*Store, func(backend.Requ
 // A durable write, or the growth of the file, consumes the only report on an earlier write that could not be written
 // back, with an error other than EIO.
 func TestDurableWriteTakesReportAlong(t *testing.T) {
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		t.Skipf("this machine has no FUSE: %v", err)
-	}
-	_, out := startRole(t, "lose", t.TempDir(), func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = namespaces()
-	})
-	switch line, _ := out.ReadString('\n'); {
-	case line == "done\n":
-	case strings.HasPrefix(line, "cannot mount"):
-		t.Skip(line)
-	default:
-		t.Errorf("on a file system that loses writes: %q", line)
-	}
+	runOnFUSE(t, "lose")
 }

@@ -134,8 +134,8 @@ func (fences) count(e *Engine) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if n := all[name]; n >= manyFences {
-			e.alarm(Alarm{Kind: AlarmFences, Gateway: name, Text: fmt.Sprintf("%s has ended %d times without leaving the group, and each of these fences is repeated for good: "+
-				"find out why it ends (its log); then stop it, and once no process of it is left, nvmeof gateway remove %s", name, n, name)})
+			e.alarm(Alarm{Kind: AlarmFences, Gateway: name, Text: fmt.Sprintf("gateway %s has ended %d times without leaving the group, and its fences are repeated until it is removed: "+
+				"see its log for the reason; stop it, and when none of its processes is running, use nvmeof gateway remove %s", name, n, name)})
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (r *refusal) report(e *Engine) {
 	case e.now < over:
 		e.at(over)
 	case max(e.store.all.at, e.store.beats.at) > r.since:
-		e.alarm(Alarm{Kind: AlarmReadOnly, Gateway: e.cfg.Name, Text: "the group's store answers, and executes no change: " + r.err.Error() +
-			"; until it does nothing moves, no gateway that dies is replaced, and namespaces with fence: lease stop: is it full, or may this gateway only read it?"})
+		e.alarm(Alarm{Kind: AlarmReadOnly, Gateway: e.cfg.Name, Text: "the group's store answers reads, but executes no changes: " + r.err.Error() +
+			"; until it does, no ANA group moves, no gateway that fails is replaced, and namespaces with fence: lease stop: check whether the store is full, and whether this gateway may write to it"})
 	}
 }

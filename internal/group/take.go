@@ -119,10 +119,10 @@ func (e takeover) bestFor(cs []*candidate, o orphan) *candidate {
 
 // take makes this gateway the owner of orphans.
 func (e *Engine) take() *state.Txn {
-	own, tk := e.own(), takeover{e}
+	own, t := e.own(), takeover{e}
 	var c change
-	for _, o := range tk.assigned() {
-		if c.full() || !tk.proven(o) {
+	for _, o := range t.assigned() {
+		if c.full() || !t.proven(o) {
 			continue
 		}
 		key, next := ownerKey(o.group.ID), Owner{Version: version, Owner: e.cfg.Name, Incarnation: e.inc, Epoch: e.latest.after(0, o.group.ID), Phase: Owned, Backend: o.group.Backend}
@@ -139,7 +139,7 @@ func (e *Engine) take() *state.Txn {
 		}
 		c.compare(key, e.view.owners.revision(key))
 		c.put(key, encode(next, before))
-		tk.succeed(&o)
+		t.succeed(&o)
 		if m := e.view.move(o.group.ID); m != nil {
 			c.remove(m.Key, m.Revision)
 		}

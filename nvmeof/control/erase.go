@@ -183,7 +183,7 @@ func takeBack(m *Manager, before *config.Document, o Options, unsaved *SaveError
 		return errors.Join(unsaved, err)
 	}
 	settle(m, before, changes)
-	return fmt.Errorf("%w. What the namespace had is erased, and the namespace stays until that is saved: erase it again", unsaved)
+	return fmt.Errorf("%w; the data of the namespace is erased, but the namespace remains until its removal can be saved: erase it again", unsaved)
 }
 
 // followUp calls Options.then. If that fails, it undoes the change. The caller holds mu.

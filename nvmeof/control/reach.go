@@ -33,7 +33,7 @@ type HungError struct {
 func (e *HungError) Error() string {
 	why := fmt.Sprintf("%s has not answered since %s: check its file system or device", e.Path, e.Since.Format(time.TimeOnly))
 	if e.making {
-		why += "; or it is only large: it is being allocated, so ask again when that is done"
+		why += "; if it is large and is still being allocated, try again when that is complete"
 	}
 	return why
 }

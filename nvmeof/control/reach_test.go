@@ -202,8 +202,8 @@ func TestMadeSlowly(t *testing.T) {
 	doc := r.doc(hungDocument)
 	for range 2 { // the first attempt is still under way at the second
 		var hung *HungError
-		if _, err := r.Apply(doc, Options{}); !errors.As(err, &hung) || !strings.Contains(err.Error(), "it is being allocated") {
-			t.Fatalf("%v, want that it is being allocated", err)
+		if _, err := r.Apply(doc, Options{}); !errors.As(err, &hung) || !strings.Contains(err.Error(), "still being allocated") {
+			t.Fatalf("%v, want that it is still being allocated", err)
 		}
 	}
 	h.thaw()

@@ -242,7 +242,7 @@ func (c *Controller) armKeepAlive() {
 		c.shard.StopTimer(&c.timer)
 		return
 	}
-	c.expires.set(c.presence.noticed + expiryPeriods*c.keep.Timeout())
+	c.presence.setExpiry(c.presence.noticed)
 	c.setKeepAliveTimer()
 }
 
@@ -263,7 +263,7 @@ func (c *Controller) keepAliveDue() {
 	}
 	switch c.presence.notice(); {
 	case c.admin.auth.locked: // no command is executed
-		c.expires.set(c.presence.noticed + expiryPeriods*c.keep.Timeout())
+		c.presence.setExpiry(c.presence.noticed)
 		fallthrough
 	case c.presence.active:
 		c.presence.active = false

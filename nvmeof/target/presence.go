@@ -43,9 +43,14 @@ func (p *presence) notice() {
 		p.active = true
 		p.heardAt.Store(int64(p.noticed))
 		if c.keep.Enabled() {
-			c.expires.set(before + expiryPeriods*c.keep.Timeout())
+			p.setExpiry(before)
 		}
 	}
+}
+
+// setExpiry sets the expiry of the association for a host whose last command did not arrive before the given time.
+func (p *presence) setExpiry(heard time.Duration) {
+	p.controller.expires.set(heard + expiryPeriods*p.controller.keep.Timeout())
 }
 
 // silence returns for how long no arrival of a command has been noted, and whether the association is ending. It

@@ -121,7 +121,7 @@ var agreedGoroutines = map[string]int{
 	"cmd/nvmeof/internal/connectcommand": 1,  // following discovery records
 	"cmd/nvmeof/internal/console":        1,  // the server
 	"cmd/nvmeof/internal/hosts":          1,  // a peer that does not answer
-	"cmd/nvmeof/internal/gateway":        24, // sizes that differ at other gateways; notes of files and of failed stores; counters of the I/O; asking whether the storage answers, and whether it executes writes, each pool; erasing namespaces; preparing a group before it is served; publishing the configuration in force; opening images of future groups, each of them, and closing unused ones; connecting to clusters, which may hang; following the group's configuration, and its watch; closing a lost group; reporting that the storage refuses this gateway; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
+	"cmd/nvmeof/internal/gateway":        23, // sizes that differ at other gateways; notes of files and of failed stores; counters of the I/O; a probe of the storage, whether it answers or executes writes, and each pool of that; erasing namespaces; preparing a group before it is served; publishing the configuration in force; opening images of future groups, each of them, and closing unused ones; connecting to clusters, which may hang; following the group's configuration, and its watch; closing a lost group; reporting that the storage refuses this gateway; changes of reservations, calls of a keeper, and what it has read again; controllers, and their watch
 	"cmd/nvmeof/internal/keeper":         1,  // the drain of each socket
 	"cmd/nvmeof/internal/lending":        1,  // the server
 	"cmd/nvmeof/internal/outlet":         1,  // printing

@@ -28,7 +28,7 @@ func (s *Set) Addresses(ctx context.Context, v *Volume) (at []string, err error)
 		return nil, err
 	}
 	if len(at) == 0 {
-		return nil, fmt.Errorf("target %s listens nowhere: nvmeof listener add, or addresses in the configuration of the driver", t.Name)
+		return nil, fmt.Errorf("target %s has no listener address: add one (nvmeof listener add), or set addresses in the driver's configuration", t.Name)
 	}
 	return at, nil
 }
@@ -96,7 +96,7 @@ func (t *target) group(ctx context.Context) (s control.GroupStatus, err error) {
 }
 
 // ErrStale is returned if a gateway cannot tell whether a volume exists.
-var ErrStale = errors.New("this gateway does not know what its group has by now: nvmeof gateway list shows why, or ask another")
+var ErrStale = errors.New("this gateway does not have its group's latest configuration (nvmeof gateway list shows why): use another gateway")
 
 // staleTime is how long a gateway may not have read its group's store. If the store answers, it reads more often.
 const staleTime = 10 * time.Second

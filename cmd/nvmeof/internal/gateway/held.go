@@ -36,24 +36,11 @@ func (h *heldWrites) now(ctx context.Context) bool {
 	if h.asked == nil && !old {
 		return h.held
 	}
-	if h.asked == nil {
-		asked := make(chan error, 1)
-		h.asked = asked
-		go func() { // ends when the storage has answered, or after awaitTime
-			ctx, cancel := context.WithTimeout(ctx, awaitTime)
-			defer cancel()
-			asked <- h.ask(ctx)
-		}()
+	err, ended := awaitProbe(ctx, &h.asked, h.ask, heldTime)
+	if ended {
+		h.at = time.Now()
 	}
-	timer := time.NewTimer(heldTime)
-	defer timer.Stop()
-	select {
-	case err := <-h.asked:
-		h.asked, h.at, h.held = nil, time.Now(), err == nil
-	case <-timer.C:
-		h.held = false
-	case <-ctx.Done():
-	}
+	h.held = ended && err == nil
 	return h.held
 }
 

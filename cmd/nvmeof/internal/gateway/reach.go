@@ -55,29 +55,34 @@ func (r *reach) now(ctx context.Context, silent, stuck bool) bool {
 	return !r.lost
 }
 
-// answers reports whether a probe of the storage succeeds in time. One that takes longer continues, and the next call
-// waits for it.
+// answers reports whether a probe of the storage succeeds in time.
 func (r *reach) answers(ctx context.Context) bool {
-	if r.asked == nil {
-		asked := make(chan error, 1)
-		r.asked = asked
+	err, ended := awaitProbe(ctx, &r.asked, r.ask, reachTime)
+	return ended && err == nil
+}
+
+// awaitProbe begins a probe, unless one is under way, and waits at most the given time for its result. A probe that takes
+// longer continues, and the next call waits for it.
+func awaitProbe(ctx context.Context, asked *chan error, ask func(context.Context) error, most time.Duration) (err error, ended bool) {
+	if *asked == nil {
+		result := make(chan error, 1)
+		*asked = result
 		go func() { // ends when the storage has answered, or after awaitTime
 			ctx, cancel := context.WithTimeout(ctx, awaitTime)
 			defer cancel()
-			asked <- r.ask(ctx)
+			result <- ask(ctx)
 		}()
 	}
-	timer := time.NewTimer(reachTime)
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
-	case err := <-r.asked:
-		r.asked = nil
-		return err == nil
+	case err := <-*asked:
+		*asked = nil
+		return err, true
 	case <-timer.C:
-		return false
 	case <-ctx.Done():
-		return false
 	}
+	return nil, false
 }
 
 // reach waits until the placement groups of all images of a configuration have answered, in the pools with their headers and

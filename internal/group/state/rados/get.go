@@ -147,9 +147,12 @@ func (s *Store) readPages(ctx context.Context, pages ...page) (state.Revision, [
 		named, lists, err := s.object.read([]string{counter}, pages...)
 		return answer{revisionIn(named, counter), lists}, err
 	})
-	if err == nil && a.at == 0 {
-		err = errGone
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case a.at == 0:
+		return 0, nil, errGone
 	}
 	s.hint.Store(uint64(a.at))
-	return a.at, a.lists, err
+	return a.at, a.lists, nil
 }
